@@ -198,11 +198,7 @@ hipError_t on_hipGraphAddDependencies(Entry&, hipGraph_t graph, const hipGraphNo
 }
 
 hipError_t on_hipGraphDestroyNode(Entry&, hipGraphNode_t node) {
-  hipGraphNode_t real = node;
-  const hipError_t failed = graphs().nodes.expose(&real, "hipGraphDestroyNode");
-  const hipError_t result = failed == hipSuccess ? next().hipGraphDestroyNode(real) : failed;
-  if (result == hipSuccess) graphs().nodes.destroyed(node);
-  return result;
+  return graphs().nodes.destroy(node, [](hipGraphNode_t real) { return next().hipGraphDestroyNode(real); });
 }
 
 // --- What a graph and its nodes are asked ---

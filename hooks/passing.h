@@ -20,6 +20,7 @@
 #include "shim/hip/next.h"
 #include "shim/hip/private_handles.h"
 #include "shim/hip/quirks.h"
+#include "shim/hip/restore.h"
 #include "shim/recording/node_creation.h"
 #include "shim/streams/stream_work.h"
 
@@ -110,8 +111,7 @@ struct Passing<EntryId::hipModuleLaunchKernel> {
 // The other calls of a step (costs/step_costs.h) whose capture is left alone: its beginning and end, instantiate,
 // update, launch and destroy.
 
-/// Runs the body of a call that was to pass and could not. If the runtime has refused the call for lack of memory, the
-/// body makes it again, and gives memory back for a last try.
+/// Runs the body of a call that was to pass and could not.
 template <typename Body>
 [[gnu::cold, gnu::noinline]] hipError_t body_after_all(const void* caller, Body&& body) {
   Entry entry(caller);
@@ -120,6 +120,14 @@ template <typename Body>
   } catch (const std::bad_alloc&) {
     return no_host_memory<hipError_t>();
   }
+}
+
+/// Does so where the runtime has refused the call for lack of memory: the body makes it again, and gives memory back
+/// for a last try. The first refusal is out of the program's sight, because a later try may succeed.
+template <typename Body>
+[[gnu::cold, gnu::noinline]] hipError_t body_makes_room(const void* caller, Body&& body) {
+  clear_error(hipSuccess);
+  return body_after_all(caller, std::forward<Body>(body));
 }
 
 template <>
@@ -160,7 +168,7 @@ struct Passing<EntryId::hipGraphInstantiate> {
     const hipError_t result = next().hipGraphInstantiate(exec, graph, error_node, log, log_bytes);
     if (result != hipErrorOutOfMemory) [[likely]]
       return exec_passed(exec, result);
-    return body_after_all(
+    return body_makes_room(
         caller, [&](Entry& entry) { return on_hipGraphInstantiate(entry, exec, graph, error_node, log, log_bytes); });
   }
   static hipError_t exec_passed(hipGraphExec_t* exec, hipError_t result) noexcept {
@@ -182,8 +190,8 @@ struct Passing<EntryId::hipGraphInstantiateWithFlags> {
     const hipError_t result = next().hipGraphInstantiateWithFlags(exec, graph, flags);
     if (result != hipErrorOutOfMemory) [[likely]]
       return Passing<EntryId::hipGraphInstantiate>::exec_passed(exec, result);
-    return body_after_all(caller,
-                          [&](Entry& entry) { return on_hipGraphInstantiateWithFlags(entry, exec, graph, flags); });
+    return body_makes_room(caller,
+                           [&](Entry& entry) { return on_hipGraphInstantiateWithFlags(entry, exec, graph, flags); });
   }
 };
 
@@ -202,7 +210,7 @@ struct Passing<EntryId::hipGraphExecUpdate> {
     const hipGraphExec_t real = unserved == nullptr ? exec : unserved->own->exec;
     const hipError_t error = next().hipGraphExecUpdate(real, graph, error_node, result);
     if (error == hipErrorOutOfMemory) [[unlikely]]
-      return body_after_all(
+      return body_makes_room(
           caller, [&](Entry& entry) { return on_hipGraphExecUpdate(entry, exec, graph, error_node, result); });
     if (unserved != nullptr) {
       graphs().updates.updated_unfollowed(*unserved, error_node, result, error);
@@ -225,7 +233,7 @@ struct Passing<EntryId::hipGraphLaunch> {
     const hipError_t result = next().hipGraphLaunch(exec, stream);
     if (result != hipSuccess) [[unlikely]] {
       if (result == hipErrorOutOfMemory)
-        return body_after_all(caller, [&](Entry& entry) { return on_hipGraphLaunch(entry, exec, stream); });
+        return body_makes_room(caller, [&](Entry& entry) { return on_hipGraphLaunch(entry, exec, stream); });
       if (result == hipErrorContextIsDestroyed) return result;  // see Launcher::launch_now()
     }
     work_counts().note_work(stream);
@@ -240,6 +248,10 @@ struct Passing<EntryId::hipGraphDestroy> {
     t_step.graph = nullptr;
     return true;
   }
+  static hipError_t call(const void*, hipGraph_t graph) {
+    const TimedCall timed;
+    return next().hipGraphDestroy(graph);
+  }
 };
 
 template <>
@@ -249,6 +261,10 @@ struct Passing<EntryId::hipGraphExecDestroy> {
       return false;
     t_step.exec = nullptr;
     return true;
+  }
+  static hipError_t call(const void*, hipGraphExec_t exec) {
+    const TimedCall timed;
+    return next().hipGraphExecDestroy(exec);
   }
 };
 

@@ -104,8 +104,8 @@ hipError_t on_hipIpcGetMemHandle(Entry&, hipIpcMemHandle_t* handle, void* ptr) {
       log_warn("hipIpcGetMemHandle of VMM memory is refused: give its buffer rule backing = \"classic\"");
     // A handle of VMM memory can crash the kernel driver (hip/quirks.h, kIpcOfVmmCrashes). This call fails, and so
     // leaves the error where the program looks for it.
-    (void)next().hipIpcGetMemHandle(handle, AddressGuard::refused());
-    return hipErrorInvalidValue;
+    const hipError_t refused = next().hipIpcGetMemHandle(handle, AddressGuard::refused());
+    return refused == hipSuccess ? hipErrorInvalidValue : refused;
   }
   const hipError_t result = next().hipIpcGetMemHandle(handle, address_guard().seen_by_hip(ptr));
   if (result == hipSuccess) memory_exported(ptr, 0);

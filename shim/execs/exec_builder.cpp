@@ -132,8 +132,10 @@ void ExecBuilder::note_node_set(Recording& recording, Variant& variant, const Op
   put_payload(operation, payload, variant.baked);
   if (!exact) variant.use_up(Health::kUnsure);
   ++variant.patches;
-  variant.patched_bytes += argument_memory(operation);
+  const std::size_t memory = argument_memory(operation);
+  variant.patched_bytes += memory;
   ++recording.statistics.native_updates;
+  store_.limits.grow(variant, memory);
 }
 
 }  // namespace graphpool

@@ -20,7 +20,8 @@ bool Recording::communicates() const {
       const void* const kernel = kernel_of(operation.signature);
       return kernel != nullptr && is_communication_kernel(kernel);
     };
-    known = std::any_of(operations.begin(), operations.end(), communicates) ? 1 : 0;
+    const auto has_some = [&](const Operation& operation) { return holds(operation, communicates); };
+    known = std::any_of(operations.begin(), operations.end(), has_some) ? 1 : 0;
     communicates_.store(known, std::memory_order_relaxed);
   }
   return known != 0;

@@ -123,7 +123,7 @@ class Recording {
   /// Its first and last kernel, "embed .. adamw", for messages; "no named kernel" where no name is known.
   std::string name() const;
 
-  /// Whether it has kernels of a communication library, those of child graphs aside.
+  /// Whether it or a child graph has kernels of a communication library.
   bool communicates() const EXCLUDES(g_recordings_lock);
 
   /// Whether one of its plans leaves staging open.

@@ -10,14 +10,18 @@ namespace graphpool {
 namespace {
 
 /// Lets go of the user objects of the graph that the exec was instantiated from, once its launches are complete.
-void let_go_of_objects_of(ProgramExec& exec) {
-  Launches launches;
-  if (exec.variant_in_call() != nullptr) launches.push_back(exec.variant_in_call()->launches.copy());
-  {
-    const LockGuard guard(exec.lock);
-    launches.push_back(std::move(exec.before));
+/// Without host memory for the list of these the objects go with the exec.
+void let_go_of_objects_of(ProgramExec& exec) noexcept {
+  try {
+    Launches launches;
+    if (exec.variant_in_call() != nullptr) launches.push_back(exec.variant_in_call()->launches.copy());
+    {
+      const LockGuard guard(exec.lock);
+      launches.push_back(std::move(exec.before));
+    }
+    let_go_of_objects(std::move(exec.objects), std::move(launches));
+  } catch (const std::bad_alloc&) {
   }
-  let_go_of_objects(std::move(exec.objects), std::move(launches));
 }
 
 }  // namespace

@@ -46,6 +46,15 @@ Binding changed_binding(const ProgramExec& exec, const Operation& operation, con
   return all;
 }
 
+/// Gives the exec and its variant bindings with bytes of their own, so that noting a set needs no memory after the
+/// runtime has made it.
+void make_bindings_own(ProgramExec& exec) {
+  const LockGuard guard(exec.lock);
+  static_cast<void>(exec.binding.data());
+  const LockGuard recordings(g_recordings_lock);
+  static_cast<void>(exec.variant->baked.data());
+}
+
 /// check: notes what was allocated at the addresses of this operation. The others keep what they had, even where
 /// another exec of the runtime's serves now.
 void note_set_allocations(ProgramExec& exec, std::uint32_t index, StaleAddresses::Allocations before) {
@@ -191,7 +200,10 @@ ExecNodeSets::Answer ExecNodeSets::set_natively(ProgramExec& exec, const NodeSet
   const std::size_t memory = argument_memory(operation);
   if (memory != 0)
     make_argument_room(node_device_of(operation.signature), variant->patched_bytes, memory, recording.argument_bytes);
-  if (result == hipSuccess) result = forward(variant->exec, exec_node);
+  if (result == hipSuccess) {
+    make_bindings_own(exec);
+    result = forward(variant->exec, exec_node);
+  }
   if (result == hipSuccess) {
     note_set_natively(exec, set, exact);
   } else {

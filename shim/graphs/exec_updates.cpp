@@ -223,12 +223,21 @@ hipError_t ExecUpdates::move_to(ProgramExec& exec, Recording& recording, const B
     const LockGuard guard(exec.lock);
     before = std::exchange(exec.recording, &recording);
   }
-  Served served;
-  hipError_t result = parts_.supply.obtain(exec, binding, {nullptr, true}, &served);
-  if (result == hipSuccess && served.way == Way::kUpdate) result = hipErrorNotSupported;
-  if (result != hipSuccess) {
+  const auto stay = [&] {
     const LockGuard guard(exec.lock);
     exec.recording = before;
+  };
+  Served served;
+  hipError_t result;
+  try {
+    result = parts_.supply.obtain(exec, binding, {nullptr, true}, &served);
+  } catch (const std::bad_alloc&) {
+    stay();  // the new recording does not count it as a user yet
+    throw;
+  }
+  if (result == hipSuccess && served.way == Way::kUpdate) result = hipErrorNotSupported;
+  if (result != hipSuccess) {
+    stay();
     return result;
   }
   exec.made_for_children += has_children && served.made ? 1 : 0;

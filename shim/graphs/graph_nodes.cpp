@@ -58,14 +58,25 @@ void GraphNodes::add(TrackedGraph& graph, hipGraphNode_t node, std::uint32_t ind
 void GraphNodes::erase(TrackedGraph& graph, std::uint32_t index) {
   const GraphPart* const part = graph.part(index);
   const LockGuard guard(g_recordings_lock);
-  real_.erase(std::exchange(graph.nodes[index], nullptr));
-  if (part != nullptr && part->inside != nullptr) insides_.erase(part->inside);
+  erase_own(graph, std::exchange(graph.nodes[index], nullptr));
+  if (part != nullptr) erase_inside_own(graph, *part);
 }
 
 void GraphNodes::forget_all(const TrackedGraph& graph) noexcept {
-  for (const hipGraphNode_t node : graph.nodes) real_.erase(node);
-  for (const GraphPart& part : graph.parts)
-    if (part.inside != nullptr) insides_.erase(part.inside);
+  for (const hipGraphNode_t node : graph.nodes) erase_own(graph, node);
+  for (const GraphPart& part : graph.parts) erase_inside_own(graph, part);
+}
+
+/// Erases the node's entry, unless the runtime has given its handle to another graph's node, which has an entry by now.
+void GraphNodes::erase_own(const TrackedGraph& graph, hipGraphNode_t node) noexcept {
+  PointerTable::Value found;
+  if (real_.find(node, &found) && reinterpret_cast<TrackedGraph*>(found[0]) == &graph) real_.erase(node);
+}
+
+/// Does the same for the graph inside a child node.
+void GraphNodes::erase_inside_own(const TrackedGraph& graph, const GraphPart& part) noexcept {
+  const auto found = insides_.find(part.inside);
+  if (found != insides_.end() && found->second.graph == &graph) insides_.erase(found);
 }
 
 void GraphNodes::put_inside(hipGraph_t inside, const NodeRef& node) {

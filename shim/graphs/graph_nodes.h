@@ -51,6 +51,8 @@ class GraphNodes {
 
  private:
   void put(hipGraphNode_t node, const NodeRef& ref) REQUIRES(g_recordings_lock);
+  void erase_own(const TrackedGraph& graph, hipGraphNode_t node) noexcept REQUIRES(g_recordings_lock);
+  void erase_inside_own(const TrackedGraph& graph, const GraphPart& part) noexcept REQUIRES(g_recordings_lock);
 
   RealTable real_;  ///< nodes: the graph and the index
   HandleTable<NodeRef> handles_;

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <new>
 
 #include "shim/base/lock_rank.h"
 
@@ -67,10 +68,14 @@ class HandleTable {
     return page == nullptr ? nullptr : (*page)[index % kPage].load(std::memory_order_acquire);
   }
 
-  void remove(const void* handle) {
+  /// Without host memory to remember it by, the handle is not given out again.
+  void remove(const void* handle) noexcept {
     const LockGuard guard(lock_);
     slot(index_of(handle)).store(nullptr, std::memory_order_release);
-    free_.push_back(static_cast<std::uint32_t>(index_of(handle)));
+    try {
+      free_.push_back(static_cast<std::uint32_t>(index_of(handle)));
+    } catch (const std::bad_alloc&) {
+    }
   }
 
  private:

@@ -66,12 +66,13 @@ inline hipError_t Launcher::launch_unstaged(const AskedLaunch& asked, const Unst
   const StreamKey key = stream_key(stream);  // may ask the runtime: before HIP 7 that would replace the launch's error
   const bool captured = in_open_capture(stream);
   hipError_t result;
-  if (launch.first == nullptr) {
+  if (!launch.first) {
     result = launch_with_room(real, captured, asked.native);
   } else {
     const CostTimer timer;
     result = launch_with_room(real, captured, asked.native);
-    if (result == hipSuccess) timer.stop(Cost::kFirstLaunchNode, launch.first->node_count, &launch.first->exec_costs);
+    if (result == hipSuccess)
+      timer.stop(Cost::kFirstLaunchNode, (*launch.first).node_count, &(*launch.first).exec_costs);
   }
   if (launch.written != nullptr && result == hipSuccess) outstanding_uses().used(stream, *launch.written, nullptr);
   note_launched(asked.exec, *launch.variant, key, plain_handle(stream), result);

@@ -214,6 +214,12 @@ hipError_t make_real_before(TrackedGraph& graph, std::uint32_t offset) REQUIRES(
   return failed;
 }
 
+/// Takes back what describe_node() put into the graph, which has not got the node.
+void take_back(TrackedGraph& graph, const BuiltNode& node) REQUIRES(graph.lock) {
+  graph.binding.resize(node.offset);
+  if (node.described && node.child != nullptr) graph.build->children.pop_back();
+}
+
 /// Notes a node that the runtime has added.
 void record_node(TrackedGraph& graph, BuiltNode& node) REQUIRES(graph.lock) {
   note_judged_operands(node.signature, graph.binding, node.offset);
@@ -237,7 +243,10 @@ std::optional<hipError_t> add_to_build(TrackedGraph& graph, Describe describe, N
     return hipSuccess;
   }
   if (graph.real == nullptr)
-    if (const hipError_t failed = make_real_before(graph, node.offset); failed != hipSuccess) return failed;
+    if (const hipError_t failed = make_real_before(graph, node.offset); failed != hipSuccess) {
+      take_back(graph, node);
+      return failed;
+    }
   if (!node.placed) {
     // Only the runtime knows what it makes of such dependencies. Nodes of other graphs are looked up later, by
     // add_natively(), without this lock.
@@ -246,7 +255,7 @@ std::optional<hipError_t> add_to_build(TrackedGraph& graph, Describe describe, N
   }
   const hipError_t result = add_to_own(graph, node.after, forward);
   if (result != hipSuccess)
-    graph.binding.resize(node.offset);  // nothing was added
+    take_back(graph, node);
   else if (!node.described)
     graph.leave("a node that cannot be compared");
   else

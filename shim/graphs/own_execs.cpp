@@ -38,6 +38,16 @@ hipError_t OwnExecs::bring_up_to_date(const ProgramExec& exec, const Variant& ow
   return result;
 }
 
+/// Destroys the variant that was the program's own before. If a launch of it has not returned, the recording keeps it
+/// meanwhile; it serves nobody any more.
+void OwnExecs::let_go_of(ProgramExec& exec, std::unique_ptr<Variant> former) {
+  const LockGuard exec_guard(exec.lock);
+  if (former == nullptr || former->under_way.load(std::memory_order_relaxed) == 0) return;
+  const LockGuard guard(g_recordings_lock);
+  former->use_up(Health::kBroken);
+  parts_.store.take_in(*exec.recording, std::move(former), nullptr);
+}
+
 /// Finds what is to be the program's own exec. *own stays null: it is the variant that serves now. `unstaged`: what the
 /// exec would be without staging, or null.
 hipError_t OwnExecs::make_own(ProgramExec& exec, bool stays, std::unique_ptr<Variant> unstaged,
@@ -48,6 +58,7 @@ hipError_t OwnExecs::make_own(ProgramExec& exec, bool stays, std::unique_ptr<Var
     return hipSuccess;
   }
   if (former != nullptr) exec.source = 0;  // nobody has the program's nodes any more
+  let_go_of(exec, std::move(former));
   if (unstaged != nullptr && equal(unstaged->baked_by_holder(), exec.binding_in_call())) {
     *own = std::move(unstaged);  // made while what it names was there
     return hipSuccess;

@@ -43,6 +43,7 @@ class OwnExecs {
 
  private:
   static hipError_t bring_up_to_date(const ProgramExec& exec, const Variant& own);
+  void let_go_of(ProgramExec& exec, std::unique_ptr<Variant> former) EXCLUDES(exec.lock, g_recordings_lock);
   hipError_t make_own(ProgramExec& exec, bool stays, std::unique_ptr<Variant> unstaged, std::unique_ptr<Variant>* own);
   hipError_t expose_node(const ProgramExec& exec, hipGraphNode_t* node);
 

@@ -65,14 +65,17 @@ hipError_t RepeatedLaunch::launch() {
     return selected_();
   }
   const hipError_t result = real_path_ == nullptr ? selected_() : asked_.native(real_path_->exec);
-  if (has_become_own()) return result;
   if (result != hipSuccess) {
     verifier_.leave_for_later(recording_, shadows_, std::move(anew_));
     verifier_.leave_for_later(recording_, shadows_, std::move(real_path_));
     return result;
   }
+  if (real_path_ != nullptr) real_path_->launches.add(stream_key(asked_.stream), stream_, next_launch());
+  if (has_become_own()) {
+    if (real_path_ != nullptr) verifier_.keep_running(exec_, found_, std::move(real_path_));
+    return result;
+  }
   if (real_path_ != nullptr) {
-    real_path_->launches.add(stream_key(asked_.stream), stream_, next_launch());
     const LockGuard guard(exec_.lock);
     exec_.count_launch();
   }

@@ -58,10 +58,14 @@ bool StagedComparison::wait_until_complete() const {
   return wait_for(fences().make_behind(exec_.device, stream_));
 }
 
-hipError_t StagedComparison::bind_ring(const std::vector<char*>& buffers) {
+/// Lets the ring work on other buffers than the present ones. hipErrorNotReady: it works on neither, because the
+/// program has given the exec another binding since its launch began to run. That stays.
+hipError_t StagedComparison::bind_ring(const std::vector<char*>& present, const std::vector<char*>& buffers) {
   const LockGuard guard(exec_.lock);
+  SlotRing* const ring = exec_.variant == nullptr ? nullptr : exec_.variant->ring.get();
+  if (ring == nullptr || (ring->bases() != present && ring->bases() != buffers)) return hipErrorNotReady;
   RingCounts counts;
-  return exec_.variant->ring == nullptr ? hipErrorUnknown : exec_.variant->ring->work_on(buffers, &counts);
+  return ring->work_on(buffers, &counts);
 }
 
 void StagedComparison::work_on(WorksOn memory) {
@@ -73,17 +77,20 @@ void StagedComparison::work_on(WorksOn memory) {
 bool StagedComparison::compare() {
   const PrivateCalls private_calls;
   const LastErrorScope last_error;
-  hipError_t staged = bind_ring(shadows_.bases());
+  hipError_t staged = bind_ring(bases_, shadows_.bases());
   if (staged == hipSuccess) {
     // Without staging the graph would work on the program's own buffers once more.
     work_on(WorksOn::kCopies);
     staged = selected_();
     work_on(WorksOn::kProgramMemory);
   }
-  const hipError_t bound = bind_ring(bases_);
+  const hipError_t bound = bind_ring(shadows_.bases(), bases_);
+  const bool was_updated = bound == hipErrorNotReady;
   if (staged == hipSuccess) staged = bound;
-  const bool was_launched = staged != hipErrorNotReady || bound != hipSuccess;
-  if (!was_launched)
+  const bool was_launched = !was_updated && (staged != hipErrorNotReady || bound != hipSuccess);
+  if (was_updated)
+    LaunchVerifier::say_not_compared(recording_, "was updated while it ran; such launches are not compared");
+  else if (!was_launched)
     LaunchVerifier::say_not_compared(recording_, "was not run both ways: no slot set came free in time");
   const bool complete = wait_until_complete();
   if (!was_launched) return complete;

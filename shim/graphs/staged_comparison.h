@@ -27,7 +27,7 @@ class StagedComparison : private ComparedLaunch {
   hipError_t launch_real(hipError_t* copied);
   bool wait_until_complete() const;
   bool compare();
-  hipError_t bind_ring(const std::vector<char*>& buffers);
+  hipError_t bind_ring(const std::vector<char*>& present, const std::vector<char*>& buffers);
   void work_on(WorksOn memory);
 
   BoundedShadows shadows_;

@@ -83,9 +83,17 @@ hipError_t TrackedNodes::expose(hipGraphNode_t* node, const char* reason) {
   return hipSuccess;
 }
 
-void TrackedNodes::destroyed(hipGraphNode_t node) {
-  const NodeRef ref = table_.find(node);
-  if (ref.graph == nullptr) return;
+hipError_t TrackedNodes::destroy(hipGraphNode_t node, NativeNodeCall forward) {
+  hipGraphNode_t real = node;
+  if (const hipError_t failed = expose(&real, "hipGraphDestroyNode"); failed != hipSuccess) return failed;
+  const NodeRef ref = table_.find(node);  // afterwards the handle may be that of another thread's new node
+  const hipError_t result = forward(real);
+  if (result == hipSuccess && ref.graph != nullptr) forget(ref);
+  return result;
+}
+
+/// Forgets a node that the program has destroyed.
+void TrackedNodes::forget(const NodeRef& ref) {
   const LockGuard guard(ref.graph->lock);
   if (ref.graph->node_handle(ref.index) != nullptr)
     table_.remove_handle(std::exchange(ref.graph->handles[ref.index], nullptr));
@@ -124,6 +132,7 @@ hipError_t TrackedNodes::set(hipGraphNode_t node, Describe describe, NativeNodeC
   }
   constexpr const char* kNeverWas = "a node was set to what it never was";
   if (const hipError_t result = builder_.make_real(graph, kNeverWas); result != hipSuccess) return result;
+  if (same) static_cast<void>(graph.binding.data());  // its own bytes from here on: what needs memory comes first
   const hipError_t result = forward(graph.nodes[ref.index]);
   // What a refused call leaves of a node is not known.
   if (result == hipSuccess && same)

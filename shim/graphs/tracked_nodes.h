@@ -34,8 +34,8 @@ class TrackedNodes {
                       const char* reason);
   /// Puts the real node in place of a handle, for a call that changes it: its graph is modified from now on.
   hipError_t expose(hipGraphNode_t* node, const char* reason);
-  /// Notes that the program has destroyed this node, named by the handle that it knows.
-  void destroyed(hipGraphNode_t node);
+  /// Destroys a node, named by the handle that the program knows: its graph is modified from now on.
+  hipError_t destroy(hipGraphNode_t node, NativeNodeCall forward);
   /// Forgets the nodes of this graph, which the runtime may have destroyed.
   void forget_all(hipGraph_t graph);
   /// Sets what a node of a graph does. A tracked graph whose operation stays the same but for its payload has another
@@ -48,6 +48,7 @@ class TrackedNodes {
   hipGraphNode_t find_in_copy(hipGraphNode_t original, hipGraph_t copy);
 
  private:
+  void forget(const NodeRef& ref);
   hipGraphNode_t find_inside(const NodeRef& original, hipGraph_t inside);
   bool takes_payload(const TrackedGraph& graph, std::uint32_t index, const Binding& payload) const REQUIRES(graph.lock);
 

@@ -17,7 +17,7 @@ std::shared_ptr<const OutstandingUses::Bases> written_memory(ProgramExec& exec) 
 
 struct UnstagedLaunch {
   Variant* variant = nullptr;
-  Recording* first = nullptr;  ///< not null: the launch is the variant's first, which costs more
+  HeldRecording first;                                    ///< held: the launch is the variant's first, which costs more
   std::shared_ptr<const OutstandingUses::Bases> written;  ///< null: nobody asks
 };
 
@@ -34,7 +34,7 @@ inline void begin_unstaged(ProgramExec& exec, StreamArgument stream, UnstagedLau
   exec.count_launch();
   launch->variant = &variant;
   begin_use(exec, variant);
-  if (!std::exchange(variant.launched, true)) launch->first = exec.recording;
+  if (!std::exchange(variant.launched, true) && exec.recording != nullptr) launch->first = hold(*exec.recording);
 }
 
 }  // namespace graphpool

@@ -50,9 +50,10 @@ constexpr ForwardEffect kEffects[kEntryCount] = {
 #undef HIP_FORWARD
 };
 
+/// The mode comes last: a thread that finds the library active may open a capture, which sets the attention.
 void set_mode(Mode mode) noexcept {
-  g_mode.store(mode, std::memory_order_release);
   set_attention(false);
+  g_mode.store(mode, std::memory_order_release);
 }
 
 /// A child of a process that had initialised HIP cannot use HIP (nor could it without us): everything is forwarded.

@@ -107,6 +107,7 @@ hipError_t KernelKind::add(const Operation& operation, const Binding& binding, c
 
 hipError_t KernelKind::patch(const Operation& operation, const Binding& binding, hipGraphExec_t exec,
                              hipGraphNode_t node) {
+  if (is_gone(operation.signature)) return hipErrorInvalidDeviceFunction;
   Launch launch(operation.signature, operation.payload_offset, operation.layout, binding);
   const hipKernelNodeParams params = launch.node_params();
   return next().hipGraphExecKernelNodeSetParams(exec, node, &params);

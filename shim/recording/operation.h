@@ -205,8 +205,9 @@ inline bool same_payload(const Operation& operation, const Binding& a, const Bin
   return bytes == 0 || std::memcmp(a.begin() + offset, b.begin() + offset, bytes) == 0;
 }
 
-/// Puts an operation's payload, which begins at `from`, into a binding.
-inline void put_payload(const Operation& operation, const std::byte* from, Binding& into) noexcept {
+/// Puts an operation's payload, which begins at `from`, into a binding. Throws std::bad_alloc if the binding shares its
+/// bytes with another (base/byte_buffer.h).
+inline void put_payload(const Operation& operation, const std::byte* from, Binding& into) {
   const std::size_t bytes = operation.signature.payload_bytes;
   if (bytes != 0) std::memcpy(into.data() + operation.payload_offset, from, bytes);
 }

@@ -158,8 +158,9 @@ hipError_t Shadows::compare(const std::vector<char*>& bases, hipStream_t stream,
   std::vector<char> program, shadow;
   const hipError_t result = for_each_part([&](const Part& part, bool* go_on) {
     const hipError_t fetched = fetch_both(part, bases, stream, &program, &shadow);
+    if (fetched != hipSuccess) return fetched;
     const auto mismatch = std::mismatch(program.begin(), program.end(), shadow.begin());
-    if (fetched != hipSuccess || mismatch.first == program.end()) return fetched;
+    if (mismatch.first == program.end()) return hipSuccess;
     *difference = {true, part.buffer, part.offset + static_cast<std::size_t>(mismatch.first - program.begin())};
     *go_on = false;
     return hipSuccess;

@@ -4,6 +4,8 @@
 #include <memory>
 
 #include "shim/execs/recordings.h"
+#include "shim/kernel/communication.h"
+#include "shim/kernel/functions.h"
 #include "tests/unit/fills.h"
 
 namespace graphpool {
@@ -45,6 +47,26 @@ class RecordingsTest : public testing::Test {
   ExecStore store_{settings_};
   Recordings recordings_{store_, settings_};
 };
+
+TEST_F(RecordingsTest, a_kernel_of_a_communication_library_counts_in_a_child_graph_too) {
+  static const char module = 0, function = 0;
+  static_cast<void>(functions().on_module_file_loaded(&module, "/nowhere/librccl.so"));
+  static_cast<void>(functions().on_function_found(&module, "reduce", &function));
+  ASSERT_TRUE(is_communication_kernel(&function));
+  std::vector<Operation> inner(1);
+  inner[0].signature.kind = OperationKind::kKernel;
+  inner[0].signature.object = reinterpret_cast<std::uint64_t>(&function);
+  Recording own, parent, other;
+  own.operations = inner;
+  EXPECT_TRUE(own.communicates());
+  parent.operations.resize(1);
+  parent.operations[0].signature.kind = OperationKind::kChild;
+  parent.operations[0].child = &inner;
+  EXPECT_TRUE(parent.communicates());
+  other.operations = fills(1);
+  EXPECT_FALSE(other.communicates());
+  functions().on_module_unloaded(&module);
+}
 
 TEST_F(RecordingsTest, the_same_operations_are_one_recording) {
   const LockGuard guard(g_recordings_lock);

@@ -228,6 +228,18 @@ TEST_F(ExecNodeSetsTest, an_exec_that_was_given_back_is_made_again_before_it_is_
   EXPECT_EQ((Addresses{at(2), at(1)}), filled_by(exec_));
 }
 
+TEST_F(ExecNodeSetsTest, argument_memory_of_a_set_counts_as_the_variants) {
+  ProgramExec& exec = exec_behind(exec_);
+  Operation kernel;
+  kernel.signature.kind = OperationKind::kKernel;
+  const LockGuard exec_guard(exec.lock);
+  const LockGuard guard(g_recordings_lock);
+  const std::size_t before = exec.variant->device_bytes();
+  graphs.builder.note_node_set(*exec.recording, *exec.variant, kernel, nullptr, true);
+  EXPECT_LT(0u, exec.variant->patched_bytes);
+  EXPECT_EQ(before + exec.variant->patched_bytes, exec.variant->device_bytes());
+}
+
 TEST_F(ExecNodeSetsTest, an_exec_that_is_not_the_librarys_passes_and_a_destroyed_one_is_refused) {
   hipGraph_t unknown = nullptr;
   const RecordedCapture recorded = record({at(0)}, 0, &unknown);

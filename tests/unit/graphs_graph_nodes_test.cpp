@@ -54,6 +54,24 @@ TEST_F(GraphNodesTest, a_real_node_is_found_by_its_graph_and_operation_until_it_
   is(&other_, 1, nodes_.find(node(3)));
 }
 
+TEST_F(GraphNodesTest, what_the_runtime_has_given_to_another_graph_stays_that_ones) {
+  put_all(graph_, {nullptr, node(1), node(2)});
+  {
+    const LockGuard guard(graph_.lock);
+    graph_.parts.push_back({.index = 1, .original = 1, .inside = inside(1), .nodes = {}});
+    graph_.parts.push_back({.index = 2, .original = 1, .inside = inside(2), .nodes = {}});
+  }
+  put_all(other_, {nullptr, node(1), node(2)});
+  nodes_.put_inside(inside(1), {&other_, 1});
+  nodes_.put_inside(inside(2), {&other_, 2});
+  erase(graph_, 1);
+  is(&other_, 1, nodes_.find(node(1)));
+  EXPECT_TRUE(nodes_.find_inside(inside(1)).has_value());
+  forget_all(graph_);
+  is(&other_, 2, nodes_.find(node(2)));
+  EXPECT_TRUE(nodes_.find_inside(inside(2)).has_value());
+}
+
 TEST_F(GraphNodesTest, a_node_that_was_added_later_is_found) {
   put_all(graph_, {nullptr, node(1)});
   const LockGuard guard(graph_.lock);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "shim/graphs/handle_table.h"
+#include "tests/support/counting_new.h"
 #include "tests/support/never_destroyed.h"
 
 namespace graphpool {
@@ -46,6 +47,18 @@ TEST(HandleTable, a_removed_handle_is_ours_but_finds_nothing) {
   table->remove(handle);
   EXPECT_TRUE(table->owns(handle));
   EXPECT_EQ(table->find(handle), nullptr);
+}
+
+TEST(HandleTable, a_handle_is_removed_without_host_memory) {
+  Table* const table = &never_destroyed<Table>();
+  int object = 0;
+  std::vector<void*> handles;
+  for (int i = 0; i < 1000; ++i) handles.push_back(table->add(&object));
+  let_allocations_work(0);
+  for (void* const handle : handles) table->remove(handle);
+  let_allocations_work(-1);
+  for (void* const handle : handles) EXPECT_EQ(table->find(handle), nullptr);
+  EXPECT_EQ(table->find(table->add(&object)), &object);
 }
 
 TEST(HandleTable, a_handle_comes_back_only_after_many_others) {

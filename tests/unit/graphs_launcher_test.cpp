@@ -81,6 +81,18 @@ TEST_F(LauncherTest, rule_20_a_variant_that_its_exec_leaves_meanwhile_is_free_af
   EXPECT_EQ(Addresses{6}, filled_);
 }
 
+TEST_F(LauncherTest, a_recording_stays_until_the_first_launch_of_its_exec_is_measured) {
+  const hipGraphExec_t exec = exec_of({5});
+  const Recording& recording = *find(1, 0);
+  in_launch_ = [&] {
+    hipGraphExec_t real = exec;
+    EXPECT_EQ(hipSuccess, graphs.own.expose(&real, nullptr, "a test"));
+    EXPECT_EQ(1u, users_of(recording)) << "the launch is one";
+  };
+  EXPECT_EQ(hipSuccess, launch(exec, stream()));
+  EXPECT_EQ(0u, users_of(recording));
+}
+
 TEST_F(LauncherTest, a_failed_launch_gives_the_runtimes_error_and_is_no_work_under_way) {
   const hipGraphExec_t exec = exec_of({5});
   launch_result_ = hipErrorInvalidValue;

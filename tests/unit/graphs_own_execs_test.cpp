@@ -104,6 +104,30 @@ TEST_F(OwnExecsTest, an_exec_that_was_updated_past_its_recording_is_brought_up_t
   EXPECT_EQ(Addresses{8}, addresses_of(real));
 }
 
+TEST_F(OwnExecsTest, rule_20_an_own_exec_that_another_replaces_while_it_is_launched_stays_until_the_launch_is_noted) {
+  const hipGraphExec_t exec = exec_of({5}, 1);
+  EXPECT_EQ(hipSuccess, update(exec, defer({6}, 2)));
+  EXPECT_EQ(hipSuccess, update(exec, defer({7}, 1)));
+  const hipGraphExec_t own = real_exec(exec);
+  const hipGraph_t graph = defer({8}, 2);
+  const hipStream_t here = stream();
+  in_launch_ = [&] {
+    EXPECT_EQ(hipSuccess, update(exec, graph));
+    fake.hip->fail["hipGraphExecUpdate"] = hipErrorInvalidValue;
+    hipGraphExec_t real = exec;
+    EXPECT_EQ(hipSuccess, expose(&real));
+    EXPECT_NE(own, real) << "it cannot be brought up to date";
+    EXPECT_EQ(1u, runtime.state.execs.count(own));
+  };
+  EXPECT_EQ(hipSuccess, launch(exec, here));
+  EXPECT_EQ(own, launched_);
+  EXPECT_EQ(Addresses{7}, filled_);
+  complete(here);
+  graphs.store.evict_if_due();
+  EXPECT_EQ(0u, runtime.state.execs.count(own));
+  EXPECT_EQ(Addresses{8}, filled_by(exec));
+}
+
 TEST_F(OwnExecsTest, what_the_library_does_not_know_passes_and_what_is_destroyed_is_refused) {
   const auto unknown = reinterpret_cast<hipGraphExec_t>(std::uintptr_t{0x7770});
   hipGraphExec_t exec = unknown;

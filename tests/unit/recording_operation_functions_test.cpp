@@ -12,6 +12,8 @@
 #include "shim/recording/materialisation.h"
 #include "shim/recording/operand_addresses.h"
 #include "shim/recording/operation_functions.h"
+#include "shim/recording/reissue.h"
+#include "tests/support/counting_new.h"
 
 namespace graphpool {
 namespace {
@@ -128,6 +130,31 @@ TEST(LaunchFields, agree_with_the_signature_they_make) {
   }
   EXPECT_TRUE(differs(KernelForm::kStub, 0x1234, 0x10800, {{7, 8, 9}, {1, 2, 3}, 5, 0}));
   EXPECT_FALSE(differs(KernelForm::kStub, 0x1234, 0x10800, {{1, 1, 1}, {1, 2, 3}, 4, 0}));  // grids are no signature
+}
+
+TEST(OperationKinds, a_kernel_that_is_gone_is_not_named_to_the_runtime) {
+  Binding binding;
+  Operation operation = operation_with(OperationKind::kKernel, KernelPayload{}, &binding);
+  operation.signature.object = 0x1000;
+  operation.signature.generation = 1;  // nobody has registered it
+  EXPECT_EQ(hipErrorInvalidDeviceFunction, patch_exec(operation, binding, nullptr, nullptr));
+}
+
+TEST(Payloads, what_is_put_without_host_memory_into_shared_bytes_is_an_exception) {
+  Binding binding;
+  const Operation operation = operation_with(OperationKind::kHost, HostPayload{1}, &binding);
+  const HostPayload other{2};
+  const auto* const from = reinterpret_cast<const std::byte*>(&other);
+  const Binding shared = binding;
+  let_allocations_work(0);
+  EXPECT_THROW(put_payload(operation, from, binding), std::bad_alloc);
+  let_allocations_work(-1);
+  EXPECT_EQ(shared, binding);
+  static_cast<void>(binding.data());
+  let_allocations_work(0);
+  put_payload(operation, from, binding);
+  let_allocations_work(-1);
+  EXPECT_NE(shared, binding);
 }
 
 }  // namespace
