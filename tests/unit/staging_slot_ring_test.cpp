@@ -226,6 +226,17 @@ TEST_F(SlotRingTest, rule_31_after_a_reset_of_the_device_nothing_is_destroyed_an
   EXPECT_EQ(0, count("hipGraphExecDestroy"));
 }
 
+TEST_F(SlotRingTest, where_execs_end_late_those_of_a_ring_end_on_its_device) {
+  make(kFirstRule);
+  test_set_runtime_version(70253211);
+  fake::t_device = 1;
+  ring_.reset();
+  fake::t_device = 0;
+  EXPECT_TRUE(work_counts().execs_end(0));
+  EXPECT_FALSE(work_counts().execs_end(1));
+  for (int device = 0; device < fake::kDevices; ++device) WorkCounts::idle(work_counts().before_device_sync(device));
+}
+
 TEST_F(SlotRingTest, it_is_told_of_streams_as_long_as_it_is_there) {
   make(kFirstRule);
   const hipStream_t here = stream(), there = stream();
