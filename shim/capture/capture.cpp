@@ -203,7 +203,7 @@ hipError_t wait_event(StreamArgument stream, hipEvent_t event, ForwardWait forwa
     result = wait_in(*joined, key, stream, event, forward);
     if (joined->streams.find(key) == nullptr) return result;
   }
-  open_sessions().add(key, joined);
+  open_sessions().join(key, joined);
   return result;
 }
 
