@@ -209,6 +209,7 @@ static Ending forward_end(CaptureSession& session, StreamKey key, Forward forwar
   if (ending.result == hipSuccess) {
     // Another thread that still finds the capture must not make it real any more.
     session.matcher.leave_shell();
+    session.serial = 0;  // nor feed it: what it does on these streams is work
     if (session.fate.rejected() == nullptr) ending.expected = session.matcher.expected_end();
   }
   return ending;
