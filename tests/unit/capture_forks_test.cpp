@@ -5,6 +5,7 @@
 #include "shim/execs/recordings.h"
 #include "shim/graphs/graphs.h"
 #include "shim/recording/signature_bits.h"
+#include "shim/streams/outstanding_uses.h"
 #include "tests/unit/captures_fixture.h"
 
 namespace graphpool {
@@ -204,6 +205,30 @@ TEST_F(ForksTest, a_shell_withholds_what_its_recording_has_and_becomes_real_at_w
   EXPECT_EQ(bare(Kind::kRecord, 1, 1), last(session));
   EXPECT_STREQ("an event record differs from every recording", session.materialised.reason);
   session.leave_tree("a test");
+}
+
+TEST_F(ForksTest, rule_04_an_event_recorded_on_a_stream_that_has_left_orders_what_that_stream_does) {
+  CaptureSession& session = start();
+  assume_held(session.lock);
+  ASSERT_EQ(hipSuccess, record(session, origin_, event(1)));
+  ASSERT_EQ(hipSuccess, wait(session, fork_, event(1)));
+  session.streams.find(key(fork_))->left = true;
+  g_uses_tracked = true;
+  const hipStream_t writer = stream(), waiter = stream();
+  for (const hipStream_t on : {writer, waiter, fork_}) work_counts().created(on, 0);
+  const char buffer = 0;
+  fake::work(writer);
+  work_counts().note_work(writer);
+  static_cast<void>(outstanding_uses().several({waiter, false}));
+  ASSERT_TRUE(outstanding_uses().several({writer, false}));
+  outstanding_uses().used({writer, false}, {&buffer}, nullptr);
+  outstanding_uses().recorded(event(2), {writer, false});
+  EXPECT_EQ(hipSuccess, record(session, fork_, event(2)));
+  outstanding_uses().waited({waiter, false}, event(2));
+  EXPECT_TRUE(outstanding_uses().elsewhere({&buffer}, {waiter, false}, nullptr))
+      << "the event stands for the stream's work by now, not for the writer's";
+  g_uses_tracked = false;
+  for (int device = 0; device < fake::kDevices; ++device) stream_work().device_reset(device);
 }
 
 TEST_F(ForksTest, a_stream_that_began_another_capture_is_none_of_this_one) {
