@@ -51,7 +51,7 @@ hipError_t record_in(CaptureSession& session, StreamKey key, hipEvent_t event, b
     make_real(session, "an event of another open capture is recorded");
   session.follow_on(key);
   if (has_defect(Defect::kEventsKeepNodes) && stands_for_nothing(session, key, event))
-    keeping_events().keeps_nodes(event, session.shell());
+    keeping_events().keeps_nodes(event, session.shell(), session.streams.find(key)->device);
   const hipError_t result = forward();
   if (result != hipSuccess) {
     // The next call makes a shell real: before HIP 7 a call of the library's would replace the error now.
