@@ -256,14 +256,14 @@ static hipGraph_t end_real(CaptureSession& session, const Ended& ended, const He
   const LastErrorScope last_error;
   if (session.materialised.reason != nullptr) capture_sink().note_materialised(session.materialised);
   const char* reason = session.fate.rejected();
+  const bool compared = reason == nullptr;  // else another thread may have rejected it behind its end
   tell_trace(
       session.materialised.reason != nullptr ? session.materialised.reason : "recorded", 0,
       std::max<std::size_t>(session.recorder.operations().size(), 1) - 1);  // without its beginning; it has no end yet
   session.recorder.add_bare(kEndSignature);
   std::uint32_t which = 0;
-  const bool matches =
-      reason == nullptr && nodes_match(ended.graph.graph, session.recorder.operations(), session.recorder.binding(),
-                                       session.recorder.nodes(), &reason, &which);
+  const bool matches = compared && nodes_match(ended.graph.graph, session.recorder.operations(),
+                                               session.recorder.binding(), session.recorder.nodes(), &reason, &which);
   if (matches) {
     if (expected) capture_sink().capture_verified(*expected);
     RecordedCapture recorded = session.recorder.take();
@@ -275,7 +275,7 @@ static hipGraph_t end_real(CaptureSession& session, const Ended& ended, const He
   guard.unlock();
   tell_rate(ended, expected);
   assume_held(session.lock);  // the session is closed: no other thread changes it
-  if (expected)
+  if (expected && compared)
     capture_sink().capture_differs(*expected, session.recorder.operations()[which], session.recorder.binding(),
                                    session.recorder.node(which), reason);
   tell_trace(reason, 0);
