@@ -303,6 +303,7 @@ void memory_goes(const void* address, std::size_t bytes, const char* reason) {
   note_memory_freed();
   materialise_captures_naming(address, bytes, reason);
   capture_sink().memory_leaves(address, bytes, reason);
+  note_memory_freed();  // execs were made of graphs that name it
 }
 
 void note_unknown_operation(EntryId) noexcept {
