@@ -1,5 +1,6 @@
 // Calls that find a capture which another thread ends, or which the stream leaves, before they have the capture's lock.
 #include "shim/capture/capture.h"
+
 #include "shim/capture/session_list.h"
 #include "tests/unit/captures_fixture.h"
 
