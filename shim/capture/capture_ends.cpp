@@ -332,7 +332,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   tell_trace("served", (*ending.matched).number, (*ending.matched).operations.size() - 2);  // without beginning and end
   tell_rate(ended, ending.matched);
   *graph = capture_sink().make_deferred_graph(std::move(ending.matched), std::move(binding), ended.graph);
-  return hipSuccess;
+  return *graph != nullptr ? hipSuccess : hipErrorStreamCaptureInvalidated;  // what it captured cannot be had
 }
 
 }  // namespace graphpool
