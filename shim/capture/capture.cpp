@@ -78,7 +78,11 @@ hipError_t operation_while_capturing(StreamArgument stream, Describe describe, F
   const auto session = open_sessions().find(key);
   if (session == nullptr) return operation_elsewhere(stream, key, describe, forward);
   UniqueLock guard(session->lock);
-  t_fed = session->serial != 0 ? Fed{key, session.get(), session->serial} : Fed{};
+  if (!session->has_stream(key)) [[unlikely]] {
+    guard.unlock();
+    return operation_elsewhere(stream, key, describe, forward);
+  }
+  t_fed = Fed{key, session.get(), session->serial};
   const hipError_t result = session->operation(key, stream, describe, forward);
   const bool at_once = session->fate.ran_at_once(), midway = is_new_midway(*session);
   guard.unlock();
@@ -136,21 +140,20 @@ hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward
   };
   if (!captures_open()) return forward();
   const StreamKey key = stream_key(stream);
-  const auto session = open_sessions().find(key);
-  if (session == nullptr) {
-    make_joins();
-    const hipError_t result = forward();
-    // The event now stands for nothing of a capture that is followed.
-    const auto other = result == hipSuccess ? open_sessions().find_event(event) : nullptr;
-    if (other != nullptr) {
-      const LockGuard guard(other->lock);
-      other->streams.event_recorded_elsewhere(event);
-    }
-    return result;
+  if (const auto session = open_sessions().find(key); session != nullptr) {
+    const bool of_another = open_sessions().forget_event(event, session.get());
+    const LockGuard guard(session->lock);
+    if (session->has_stream(key)) return record_in(*session, key, event, of_another, forward_only);
   }
-  const bool of_another = open_sessions().forget_event(event, session.get());
-  const LockGuard guard(session->lock);
-  return record_in(*session, key, event, of_another, forward_only);
+  make_joins();
+  const hipError_t result = forward();
+  // The event now stands for nothing of a capture that is followed.
+  const auto other = result == hipSuccess ? open_sessions().find_event(event) : nullptr;
+  if (other != nullptr) {
+    const LockGuard guard(other->lock);
+    other->streams.event_recorded_elsewhere(event);
+  }
+  return result;
 }
 
 /// Makes a wait that the runtime performs: it is work of the stream's.
@@ -189,7 +192,7 @@ hipError_t wait_event(StreamArgument stream, hipEvent_t event, ForwardWait forwa
       make_joins();  // the wait may make two captures meet
       guard.lock();
     }
-    return wait_in(*session, key, stream, event, forward);
+    if (session->has_stream(key)) return wait_in(*session, key, stream, event, forward);
   }
   const auto joined = open_sessions().find_event(event);
   if (joined == nullptr) {
@@ -203,7 +206,7 @@ hipError_t wait_event(StreamArgument stream, hipEvent_t event, ForwardWait forwa
     result = wait_in(*joined, key, stream, event, forward);
     if (joined->streams.find(key) == nullptr) return result;
   }
-  open_sessions().add(key, joined);
+  open_sessions().join(key, joined);
   return result;
 }
 
@@ -300,6 +303,7 @@ void memory_goes(const void* address, std::size_t bytes, const char* reason) {
   note_memory_freed();
   materialise_captures_naming(address, bytes, reason);
   capture_sink().memory_leaves(address, bytes, reason);
+  note_memory_freed();  // execs were made of graphs that name it
 }
 
 void note_unknown_operation(EntryId) noexcept {

@@ -209,6 +209,7 @@ static Ending forward_end(CaptureSession& session, StreamKey key, Forward forwar
   if (ending.result == hipSuccess) {
     // Another thread that still finds the capture must not make it real any more.
     session.matcher.leave_shell();
+    session.serial = 0;  // nor feed it: what it does on these streams is work
     if (session.fate.rejected() == nullptr) ending.expected = session.matcher.expected_end();
   }
   return ending;
@@ -255,14 +256,14 @@ static hipGraph_t end_real(CaptureSession& session, const Ended& ended, const He
   const LastErrorScope last_error;
   if (session.materialised.reason != nullptr) capture_sink().note_materialised(session.materialised);
   const char* reason = session.fate.rejected();
+  const bool compared = reason == nullptr;  // else another thread may have rejected it behind its end
   tell_trace(
       session.materialised.reason != nullptr ? session.materialised.reason : "recorded", 0,
       std::max<std::size_t>(session.recorder.operations().size(), 1) - 1);  // without its beginning; it has no end yet
   session.recorder.add_bare(kEndSignature);
   std::uint32_t which = 0;
-  const bool matches =
-      reason == nullptr && nodes_match(ended.graph.graph, session.recorder.operations(), session.recorder.binding(),
-                                       session.recorder.nodes(), &reason, &which);
+  const bool matches = compared && nodes_match(ended.graph.graph, session.recorder.operations(),
+                                               session.recorder.binding(), session.recorder.nodes(), &reason, &which);
   if (matches) {
     if (expected) capture_sink().capture_verified(*expected);
     RecordedCapture recorded = session.recorder.take();
@@ -274,7 +275,7 @@ static hipGraph_t end_real(CaptureSession& session, const Ended& ended, const He
   guard.unlock();
   tell_rate(ended, expected);
   assume_held(session.lock);  // the session is closed: no other thread changes it
-  if (expected)
+  if (expected && compared)
     capture_sink().capture_differs(*expected, session.recorder.operations()[which], session.recorder.binding(),
                                    session.recorder.node(which), reason);
   tell_trace(reason, 0);
@@ -331,7 +332,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   tell_trace("served", (*ending.matched).number, (*ending.matched).operations.size() - 2);  // without beginning and end
   tell_rate(ended, ending.matched);
   *graph = capture_sink().make_deferred_graph(std::move(ending.matched), std::move(binding), ended.graph);
-  return hipSuccess;
+  return *graph != nullptr ? hipSuccess : hipErrorStreamCaptureInvalidated;  // what it captured cannot be had
 }
 
 }  // namespace graphpool

@@ -13,6 +13,7 @@
 #include "shim/hip/quirks.h"
 #include "shim/hip/restore.h"
 #include "shim/recording/signature_bits.h"
+#include "shim/streams/outstanding_uses.h"
 #include "shim/streams/stream_work.h"
 
 namespace graphpool {
@@ -50,7 +51,7 @@ hipError_t record_in(CaptureSession& session, StreamKey key, hipEvent_t event, b
     make_real(session, "an event of another open capture is recorded");
   session.follow_on(key);
   if (has_defect(Defect::kEventsKeepNodes) && stands_for_nothing(session, key, event))
-    keeping_events().keeps_nodes(event, session.shell());
+    keeping_events().keeps_nodes(event, session.shell(), session.streams.find(key)->device);
   const hipError_t result = forward();
   if (result != hipSuccess) {
     // The next call makes a shell real: before HIP 7 a call of the library's would replace the error now.
@@ -60,6 +61,7 @@ hipError_t record_in(CaptureSession& session, StreamKey key, hipEvent_t event, b
   CapturedStream& where = *session.streams.find(key);
   if (where.left) {
     // It was recorded outside of the capture. What the runtime has noted on this stream, it still finds there.
+    if (uses_tracked()) outstanding_uses().recorded(event, {where.handle, false});
     const CapturedEvent* const known = session.streams.find_event(event);
     if (known != nullptr && known->stream != key) session.streams.event_recorded_elsewhere(event);
     return result;

@@ -48,7 +48,7 @@ void KeepingEvents::recorded(hipEvent_t event, bool in_shell) {
   events_[event] = in_shell;
 }
 
-void KeepingEvents::keeps_nodes(hipEvent_t event, bool in_shell) {
+void KeepingEvents::keeps_nodes(hipEvent_t event, bool in_shell, int device) {
   {
     const LockGuard guard(lock_);
     const auto found = events_.find(event);
@@ -56,6 +56,7 @@ void KeepingEvents::keeps_nodes(hipEvent_t event, bool in_shell) {
     events_.erase(found);
   }
   const PrivateCalls private_calls;
+  const SavedDevice current(device);
   hipStream_t stream = nullptr;
   if (!works(make_private(&stream))) return;
   if (const hipGraph_t graph = record_behind_a_node(event, stream)) keep(graph);

@@ -22,8 +22,8 @@ class KeepingEvents {
   void recorded(hipEvent_t event, bool in_shell);
   /// Call it before the event is recorded on a stream of a shell or a real capture, where neither event nor stream
   /// stands for an operation. Lets the event stand for a node of another capture in the runtime where it would
-  /// natively.
-  void keeps_nodes(hipEvent_t event, bool in_shell);
+  /// natively. `device`: the stream's, and so the event's.
+  void keeps_nodes(hipEvent_t event, bool in_shell, int device);
   void event_destroyed(hipEvent_t event) noexcept;
 
  private:

@@ -35,17 +35,20 @@ class SubstituteStream {
   /// Returns the stream, forked from one that takes part. It is made on the current device. Null where the runtime
   /// refuses.
   hipStream_t forked_from(hipStream_t taking_part) {
-    if (stream_ != nullptr) return stream_;
+    if (tried_) return forked_ ? stream_ : nullptr;
+    tried_ = true;
     if (!PrivateCalls::worked([&] { return make_private(&stream_); })) return nullptr;
     if (!PrivateCalls::worked([&] { return make_private(&event_); })) return nullptr;
-    const bool joined = PrivateCalls::worked([&] { return next().hipEventRecord(event_, taking_part); }) &&
-                        PrivateCalls::worked([&] { return next().hipStreamWaitEvent(stream_, event_, 0); });
-    return joined ? stream_ : nullptr;
+    forked_ = PrivateCalls::worked([&] { return next().hipEventRecord(event_, taking_part); }) &&
+              PrivateCalls::worked([&] { return next().hipStreamWaitEvent(stream_, event_, 0); });
+    return forked_ ? stream_ : nullptr;
   }
 
  private:
   hipStream_t stream_ = nullptr;
   hipEvent_t event_ = nullptr;
+  bool tried_ = false;   ///< it was to be forked; once is enough, because a failure loses the capture
+  bool forked_ = false;  ///< it captures
 };
 
 /// Issues what a capture has withheld.

@@ -12,6 +12,7 @@
 #include "shim/capture/session_list.h"
 #include "shim/hip/next.h"
 #include "shim/hip/restore.h"
+#include "shim/recording/mismatch.h"
 #include "shim/recording/node_creation.h"
 #include "shim/recording/operand.h"
 #include "shim/recording/signature_bits.h"
@@ -119,6 +120,7 @@ hipError_t update_dependencies(CaptureSession& session, StreamKey key, hipStream
       succeeded_unseen();
       return hipSuccess;
     }
+    g_mismatches.add(mismatch_behind(*standing));
     make_real(session, "a change of dependencies differs from every recording", &signature);
   }
   const hipError_t result = forward_named(session, named, forward);
@@ -140,6 +142,7 @@ bool withhold_node(CaptureSession& session, const AddedNode& added, const Signat
                    const OperationTail& after) REQUIRES(session.lock) {
   TreeNode* const matched = session.matcher.shell()->find(signature, after);
   const bool accepted = matched != nullptr && matched->accepts_payload(session.recorder.binding(), offset);
+  if (!accepted) g_mismatches.add(mismatch_behind(*session.matcher.shell()));
   const hipGraphNode_t handle = accepted && session.names.tracked() != nullptr
                                     ? open_graphs().node_handle(*session.names.tracked(), matched->index)
                                     : nullptr;

@@ -52,6 +52,9 @@ struct CaptureSession {
   /// does nothing, if it is not.
   bool take_launch(const KernelLaunch& launch) REQUIRES(lock);
 
+  /// Whether the capture is open, and the stream is one of its. Ask it under the lock: since the session was found,
+  /// another thread may have ended the capture, or the stream's part in it.
+  bool has_stream(StreamKey key) noexcept REQUIRES(lock) { return serial != 0 && streams.find(key) != nullptr; }
   bool shell() const noexcept REQUIRES(lock) { return matcher.shell() != nullptr; }
   /// Whether the test is true of an operation of the capture, withheld or not.
   bool has(OperationTest test) const REQUIRES(lock) { return shell() ? matcher.withholds(test) : recorder.has(test); }

@@ -16,6 +16,12 @@ void OpenSessions::add(StreamKey key, Session session) {
   count();
 }
 
+void OpenSessions::join(StreamKey key, const Session& session) {
+  if (is_own_stream(key)) watch_thread_for_captures();
+  const LockGuard guard(lock_);
+  if (std::find(sessions_.begin(), sessions_.end(), session) != sessions_.end()) entries_.add({key, session});
+}
+
 OpenSessions::Session OpenSessions::find(StreamKey key) {
   const LockGuard guard(lock_);
   const Entry* const entry = entries_.find(key);

@@ -25,6 +25,8 @@ class OpenSessions {
 
   /// Notes that the stream takes part in the session's capture.
   void add(StreamKey key, Session session);
+  /// Does the same, if the capture is still open and followed: another thread may have closed it meanwhile.
+  void join(StreamKey key, const Session& session);
   /// The capture that the stream takes part in; null: there is none.
   Session find(StreamKey key);
   /// A stream of the calling thread's own that takes part in a capture, and that capture; or none.

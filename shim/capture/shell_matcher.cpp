@@ -10,9 +10,8 @@
 namespace graphpool {
 namespace {
 
-/// The child with this signature where the runtime has accepted the payload that the binding ends with.
-TreeNode* child_with(const TreeNode& node, const Signature& signature, const Binding& binding) noexcept {
-  TreeNode* const child = node.find(signature);
+/// The child that was found, where the runtime has accepted the payload that the binding ends with; else null.
+TreeNode* accepted(TreeNode* child, const Binding& binding) noexcept {
   return child != nullptr && child->accepts_payload(binding, child->operation.payload_offset) ? child : nullptr;
 }
 
@@ -24,7 +23,7 @@ void ShellMatcher::leave_tree() noexcept {
 }
 
 TreeNode* ShellMatcher::step(const Signature& signature, const Binding& binding) noexcept {
-  TreeNode* const found = child_with(*shell_, signature, binding);
+  TreeNode* const found = accepted(shell_->find(signature), binding);
   if (found == nullptr) {
     g_mismatches.add(mismatch_behind(*shell_));
     return nullptr;
@@ -49,7 +48,7 @@ bool ShellMatcher::withholds(OperationTest test) const {
 void ShellMatcher::follow(const Signature& signature, const Binding& binding,
                           const std::vector<std::uint32_t>* after) noexcept {
   if (beside_ == nullptr) return;
-  beside_ = after == nullptr ? child_with(*beside_, signature, binding) : beside_->find(signature, *after);
+  beside_ = accepted(after == nullptr ? beside_->find(signature) : beside_->find(signature, *after), binding);
 }
 
 HeldRecording ShellMatcher::matched_end(std::size_t binding_bytes) {

@@ -1,5 +1,6 @@
 #include "shim/execs/exec_builder.h"
 
+#include <new>
 #include <utility>
 
 #include "shim/base/seeded_defect.h"
@@ -66,7 +67,11 @@ bool ExecBuilder::set_nodes(const Recording& recording, const Binding& binding, 
   const auto set = [&](std::uint32_t index, const Binding& from) {
     const Operation& operation = recording.operations[index];
     scope.set(node_device_of(operation.signature));  // HIP 7 moves a node to the device that is current
-    return patch_exec(operation, from, variant.exec, variant.nodes[index]) == hipSuccess;
+    try {
+      return patch_exec(operation, from, variant.exec, variant.nodes[index]) == hipSuccess;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
   };
   for (const std::uint32_t index : candidate.differing) {
     if (seeded_defect(Seeded::kPatchShort) && index == candidate.differing.back()) break;
@@ -83,6 +88,10 @@ bool ExecBuilder::set_nodes(const Recording& recording, const Binding& binding, 
 bool ExecBuilder::patch(Recording& recording, const Binding& binding, const PatchCandidate& candidate) {
   Variant& variant = *candidate.variant;
   std::uint32_t patched = 0;
+  if (settings_.verifies()) {
+    const LockGuard guard(g_recordings_lock);
+    note_reached(recording, variant);  // it may throw, so no node is set yet
+  }
   const bool done = set_nodes(recording, binding, candidate, &patched);
   std::size_t memory = 0;
   for (std::uint32_t i = 0; i < patched; ++i) memory += argument_memory(recording.operations[candidate.differing[i]]);
@@ -93,7 +102,6 @@ bool ExecBuilder::patch(Recording& recording, const Binding& binding, const Patc
   recording.statistics.patched_nodes += patched;
   store_.limits.grow(variant, memory);
   if (done) {
-    note_reached(recording, variant);
     variant.baked = binding;
   } else {
     variant.use_up(Health::kBroken);

@@ -13,6 +13,12 @@ void take_older(Variant& variant, Variant** oldest) REQUIRES(g_recordings_lock) 
   if ((*oldest == nullptr || variant.last_used() < (*oldest)->last_used()) && variant.idle()) *oldest = &variant;
 }
 
+/// Lets the next push_back() need no memory.
+template <typename Entry>
+void make_place(std::vector<Entry>& entries) {
+  if (entries.size() == entries.capacity()) entries.reserve(2 * entries.size() + 1);
+}
+
 /// The free variant of the recording that was used least recently, or null.
 Variant* oldest_free(const Recording& recording) REQUIRES(g_recordings_lock) {
   Variant* oldest = nullptr;
@@ -79,7 +85,10 @@ Variant* ExecStore::adopt(Recording& recording, std::unique_ptr<Variant> variant
   return take_in(recording, std::move(variant), owner);
 }
 
-Variant* ExecStore::take_in(Recording& recording, std::unique_ptr<Variant> variant, const ProgramExec* owner) {
+Variant* ExecStore::take_in(Recording& recording, std::unique_ptr<Variant>&& variant, const ProgramExec* owner) {
+  make_place(kept_);
+  make_place(recording.variants);
+  limits.note_adopted(recording, *variant);
   variant->owner_ = owner;
   variant->recording_ = &recording;
   variant->made_for = recording.number;
@@ -88,7 +97,6 @@ Variant* ExecStore::take_in(Recording& recording, std::unique_ptr<Variant> varia
   adopted->place_ = recording.variants.size();
   adopted->kept_place_ = kept_.size();
   kept_.push_back(adopted);
-  limits.note_adopted(recording, *adopted);
   recording.variants.push_back(std::move(variant));
   if (limits.are_exceeded_by(*adopted)) limits.make_due();
   if (owner == nullptr) {

@@ -44,8 +44,8 @@ class ExecStore {
   /// Puts a variant that was just instantiated into the recording. `owner`: the program exec that it serves, or null.
   Variant* adopt(Recording& recording, std::unique_ptr<Variant> variant, const ProgramExec* owner,
                  Keep keep = Keep::kForLater) EXCLUDES(g_recordings_lock);
-  /// Does the same with one that was instantiated before.
-  Variant* take_in(Recording& recording, std::unique_ptr<Variant> variant, const ProgramExec* owner)
+  /// Does the same with one that was instantiated before. Throws std::bad_alloc; then the caller still has it.
+  Variant* take_in(Recording& recording, std::unique_ptr<Variant>&& variant, const ProgramExec* owner)
       REQUIRES(g_recordings_lock);
   /// Takes a variant out of its recording. Null: the recording does not keep it.
   std::unique_ptr<Variant> remove(Recording& recording, Variant* variant) noexcept REQUIRES(g_recordings_lock);

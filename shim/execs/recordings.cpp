@@ -191,20 +191,21 @@ void Recordings::drop_outdated(RetiredVariants* retired) {
       drop(i, "a module with a kernel of it was unloaded", retired);
 }
 
-/// Pre-condition: nobody refers to it.
+/// Pre-condition: nobody refers to it. Throws std::bad_alloc; then the recording is there still, perhaps without execs.
 void Recordings::drop(std::size_t place, const char* reason, RetiredVariants* retired) {
   Recording& recording = *recordings_[place];
-  if (recording.outdated) --outdated_;
-  tree_.drop(recording);
+  retired->reserve(retired->size() + recording.variants.size() + 1);
   while (!recording.variants.empty()) retired->push_back(store_.remove(recording, recording.variants.back().get()));
   retired->push_back(std::move(recording.first));
-  ++counts_.dropped;
-  counts_.dropped_saved_ns += saved_ns(recording);
   if (settings_.track_operands) {
     if (dropped_.size() == kMostDroppedInReport) dropped_.pop_front();
     dropped_.push_back(report_of(recording));
     dropped_.back().dropped = reason;
   }
+  tree_.drop(recording);
+  if (recording.outdated) --outdated_;
+  ++counts_.dropped;
+  counts_.dropped_saved_ns += saved_ns(recording);
   host_bytes_ -= recording.host_bytes;
   for (Recording* const child : recording.children) --child->users;
   recordings_.erase(recordings_.begin() + static_cast<std::ptrdiff_t>(place));

@@ -5,7 +5,9 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
+#include <list>
 #include <new>
 #include <utility>
 
@@ -23,7 +25,7 @@ struct Waiting {
   Objects objects;
   Launches launches;
 
-  bool complete() {
+  bool complete() noexcept {
     std::erase_if(launches, [](const auto& marks) { return marks->complete(); });
     return launches.empty();
   }
@@ -32,28 +34,33 @@ struct Waiting {
 /// Objects whose launches may still run. Never destroyed.
 class WaitingObjects {
  public:
-  void add(Waiting one) {
+  /// Throws std::bad_alloc; then `one` is as it was.
+  void add(Waiting&& one) {
+    std::list<Waiting> added;
+    added.push_back(std::move(one));
     bool first = false;
     {
       const LockGuard guard(lock_);
-      waiting_.push_back(std::move(one));
+      waiting_.splice(waiting_.end(), added);
       g_objects_waiting.fetch_add(1, std::memory_order_release);
       first = !std::exchange(watched_, true);
     }
     if (first) watch();
   }
 
-  void let_go_of_completed() {
-    std::vector<Waiting> mine, done;
+  /// Takes no memory: what is looked at must come back to the list if it runs.
+  void let_go_of_completed() noexcept {
+    std::list<Waiting> mine, done;
     {
       const LockGuard guard(lock_);
-      mine = std::exchange(waiting_, {});
+      mine.swap(waiting_);
     }
-    const auto runs = std::partition(mine.begin(), mine.end(), [](Waiting& one) { return one.complete(); });
-    done.assign(std::make_move_iterator(mine.begin()), std::make_move_iterator(runs));
-    mine.erase(mine.begin(), runs);
+    for (auto next = mine.begin(); next != mine.end();) {
+      const auto one = next++;
+      if (one->complete()) done.splice(done.end(), mine, one);
+    }
     const LockGuard guard(lock_);
-    std::move(mine.begin(), mine.end(), std::back_inserter(waiting_));
+    waiting_.splice(waiting_.end(), mine);
     g_objects_waiting.fetch_sub(done.size(), std::memory_order_release);
   }
 
@@ -91,11 +98,7 @@ class WaitingObjects {
   }
 
   bool look_again() noexcept {
-    try {
-      let_go_of_completed();
-    } catch (const std::bad_alloc&) {
-      // The objects are let go of later.
-    }
+    let_go_of_completed();
     const LockGuard guard(lock_);
     return watched_ = g_objects_waiting.load(std::memory_order_acquire) != 0;
   }
@@ -114,7 +117,7 @@ class WaitingObjects {
   static constinit bool g_ended;
 
   ShortLock<LockRank::kReport> lock_;
-  std::vector<Waiting> waiting_ GUARDED_BY(lock_);
+  std::list<Waiting> waiting_ GUARDED_BY(lock_);
   bool watched_ GUARDED_BY(lock_) = false;  ///< a thread looks, or is about to
 };
 
@@ -151,16 +154,13 @@ void let_go_of_objects(Objects objects, Launches launches) noexcept {
     waiting_objects().add(std::move(one));
   } catch (const std::bad_alloc&) {
     // No memory to wait with. What a running launch needs must stay: it stays as long as the process.
-    static_cast<void>(new (std::nothrow) Objects(std::move(one.objects)));
+    alignas(Objects) std::byte never_destroyed[sizeof(Objects)];
+    static_cast<void>(new (never_destroyed) Objects(std::move(one.objects)));
   }
 }
 
 void let_go_of_completed() noexcept {
-  try {
-    waiting_objects().let_go_of_completed();
-  } catch (const std::bad_alloc&) {
-    // The objects are let go of later.
-  }
+  if (g_objects_waiting.load(std::memory_order_acquire) != 0) waiting_objects().let_go_of_completed();
 }
 
 }  // namespace graphpool

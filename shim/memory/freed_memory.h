@@ -14,7 +14,8 @@ namespace graphpool {
 
 inline constinit std::atomic<std::uint64_t> g_memory_freed{0};
 
-/// Call it before memory goes: then an exec that is made meanwhile counts as made before.
+/// Call it before memory goes. If graphs are told of it, execs are made meanwhile: call it again before the memory
+/// goes, and these count as made before.
 inline void note_memory_freed() noexcept { g_memory_freed.fetch_add(1, std::memory_order_release); }
 inline std::uint64_t memory_freed() noexcept { return g_memory_freed.load(std::memory_order_acquire); }
 

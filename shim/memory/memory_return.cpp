@@ -85,7 +85,9 @@ std::size_t MemoryReturn::give_back_oldest(int device, Cause cause) noexcept {
 
 void MemoryReturn::tell_leaving(const void* address, std::size_t bytes) const noexcept {
   note_memory_freed();
-  if (leaving_ != nullptr) leaving_(address, bytes);
+  if (leaving_ == nullptr) return;
+  leaving_(address, bytes);
+  note_memory_freed();  // execs were made of graphs that name it
 }
 
 }  // namespace graphpool

@@ -41,13 +41,14 @@ hipError_t RingExec::instantiate(int device, OnNoMemory on_no_memory) {
   const auto call = [&] {
     return made_private(next().hipGraphInstantiate(&exec_, graph_, nullptr, nullptr, 0), &exec_);
   };
+  device_ = device;
   const hipError_t result = on_no_memory == OnNoMemory::kTrim ? memory_room().retry_after_trim(device, call) : call();
   if (result != hipSuccess) exec_ = nullptr;
   return result;
 }
 
 void RingExec::destroy() noexcept {
-  if (exec_ != nullptr) static_cast<void>(stream_work().destroy_exec(exec_, calling_device()));
+  if (exec_ != nullptr) static_cast<void>(stream_work().destroy_exec(exec_, device_));
   if (graph_ != nullptr) static_cast<void>(next().hipGraphDestroy(no_longer_private(graph_)));
   forget();
 }

@@ -34,11 +34,14 @@ class RingExec {
   RingExec() = default;
   ~RingExec() { destroy(); }
   RingExec(RingExec&& other) noexcept
-      : graph_(std::exchange(other.graph_, nullptr)), exec_(std::exchange(other.exec_, nullptr)) {}
+      : graph_(std::exchange(other.graph_, nullptr)),
+        exec_(std::exchange(other.exec_, nullptr)),
+        device_(other.device_) {}
   RingExec& operator=(RingExec&& other) noexcept {
     destroy();
     graph_ = std::exchange(other.graph_, nullptr);
     exec_ = std::exchange(other.exec_, nullptr);
+    device_ = other.device_;
     return *this;
   }
 
@@ -65,6 +68,7 @@ class RingExec {
  private:
   hipGraph_t graph_ = nullptr;
   hipGraphExec_t exec_ = nullptr;
+  int device_ = 0;  ///< of the exec
 };
 
 /// The nodes that no other node comes behind; `head` if no operation has a node. `nodes`: the node of each operation.

@@ -111,7 +111,9 @@ hipError_t SlotRing::work_on(std::vector<char*> bases, RingCounts* counts) {
 
 /// Makes every set serve these buffers.
 hipError_t SlotRing::serve(std::vector<char*> bases, std::uint64_t freed, RingCounts* counts) {
-  if (bases == bases_ && memory_freed_ == freed) return hipSuccess;
+  const bool all_serve =
+      std::all_of(sets_.begin(), sets_.end(), [](const RingSet& set) { return set.serves || set.plain; });
+  if (bases == bases_ && memory_freed_ == freed && all_serve) return hipSuccess;
   std::vector<bool> can;
   for (RingSet& set : sets_) {
     can.push_back(set.can_follow(bases, freed));
@@ -128,7 +130,7 @@ hipError_t SlotRing::serve(std::vector<char*> bases, std::uint64_t freed, RingCo
     whole_ = graph_.plan.whole(bases_);
     memory_freed_ = freed;
   }
-  for (RingSet& set : sets_) set.serves = set.fused.current_for(bases_, freed);
+  for (RingSet& set : sets_) set.serves = set.fused.current_for(bases_, memory_freed_);
   return result;
 }
 

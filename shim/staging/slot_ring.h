@@ -65,7 +65,7 @@ class SlotRing {
 
   /// Gives the ring these buffers of the program: every set can serve them when this returns hipSuccess. Launches in
   /// flight keep theirs. After an error launches work on the buffers that they had. But a set without a plain
-  /// exec refuses its launches (hipErrorOutOfMemory) if it had followed already, or if memory was freed since.
+  /// exec refuses its launches (hipErrorOutOfMemory) if it had followed already.
   hipError_t bind(std::vector<char*> bases, RingCounts* counts);
   /// Does the same for launches that `verify` makes. It does not count as a move of the program's buffers.
   hipError_t work_on(std::vector<char*> bases, RingCounts* counts);

@@ -1,10 +1,12 @@
 // Events recorded and waited for in a capture, and streams that leave it.
 #include "shim/capture/capture_sink.h"
 #include "shim/capture/forks.h"
+#include "shim/capture/keeping_events.h"
 #include "shim/capture/session_list.h"
 #include "shim/execs/recordings.h"
 #include "shim/graphs/graphs.h"
 #include "shim/recording/signature_bits.h"
+#include "shim/streams/outstanding_uses.h"
 #include "tests/unit/captures_fixture.h"
 
 namespace graphpool {
@@ -204,6 +206,59 @@ TEST_F(ForksTest, a_shell_withholds_what_its_recording_has_and_becomes_real_at_w
   EXPECT_EQ(bare(Kind::kRecord, 1, 1), last(session));
   EXPECT_STREQ("an event record differs from every recording", session.materialised.reason);
   session.leave_tree("a test");
+}
+
+TEST_F(ForksTest, rule_04_an_event_recorded_on_a_stream_that_has_left_orders_what_that_stream_does) {
+  CaptureSession& session = start();
+  assume_held(session.lock);
+  ASSERT_EQ(hipSuccess, record(session, origin_, event(1)));
+  ASSERT_EQ(hipSuccess, wait(session, fork_, event(1)));
+  session.streams.find(key(fork_))->left = true;
+  g_uses_tracked = true;
+  const hipStream_t writer = stream(), waiter = stream();
+  for (const hipStream_t on : {writer, waiter, fork_}) work_counts().created(on, 0);
+  const char buffer = 0;
+  fake::work(writer);
+  work_counts().note_work(writer);
+  static_cast<void>(outstanding_uses().several({waiter, false}));
+  ASSERT_TRUE(outstanding_uses().several({writer, false}));
+  outstanding_uses().used({writer, false}, {&buffer}, nullptr);
+  outstanding_uses().recorded(event(2), {writer, false});
+  EXPECT_EQ(hipSuccess, record(session, fork_, event(2)));
+  outstanding_uses().waited({waiter, false}, event(2));
+  EXPECT_TRUE(outstanding_uses().elsewhere({&buffer}, {waiter, false}, nullptr))
+      << "the event stands for the stream's work by now, not for the writer's";
+  g_uses_tracked = false;
+  for (int device = 0; device < fake::kDevices; ++device) stream_work().device_reset(device);
+}
+
+TEST_F(ForksTest, where_an_event_keeps_nodes_it_is_given_one_on_its_own_device) {
+  test_set_runtime_version(60443483);
+  static std::vector<int> recorded;  // devices
+  recorded.clear();
+  test_next().hipStreamBeginCapture = [](hipStream_t stream, hipStreamCaptureMode) {
+    g_captures->tails[fake::key_of(stream)] = {};
+    return hipSuccess;
+  };
+  test_next().hipStreamEndCapture = [](hipStream_t stream, hipGraph_t* graph) {
+    g_captures->tails.erase(fake::key_of(stream));
+    return next().hipGraphCreate(graph, 0);
+  };
+  test_next().hipGraphAddEmptyNode = [](hipGraphNode_t* made, hipGraph_t, const hipGraphNode_t*, std::size_t) {
+    *made = node(99);
+    return hipSuccess;
+  };
+  test_next().hipEventRecord = [](hipEvent_t, hipStream_t stream) {
+    recorded.push_back(fake::stream_at(*fake::g_hip, fake::key_of(stream)).device);
+    return hipSuccess;
+  };
+  keeping_events().recorded(event(1), true);
+  begin_.device = packed_devices(0, 1);
+  CaptureSession& session = start();
+  assume_held(session.lock);
+  EXPECT_EQ(hipSuccess, record(session, origin_, event(1)));
+  EXPECT_EQ(std::vector{1}, recorded) << "on a stream of the library's own";
+  EXPECT_EQ(0, fake::t_device);
 }
 
 TEST_F(ForksTest, a_stream_that_began_another_capture_is_none_of_this_one) {

@@ -79,6 +79,16 @@ TEST_F(SessionListTest, a_capture_is_over_once) {
   EXPECT_EQ(0u, first->serial) << "a thread that fed it finds that it is over";
 }
 
+TEST_F(SessionListTest, a_stream_joins_no_capture_that_is_over) {
+  const Session session = open(kOrigin);
+  sessions_.join(kFork, session);
+  EXPECT_EQ(session, sessions_.find(kFork));
+  sessions_.close(session);
+  sessions_.join(kFork, session);
+  EXPECT_EQ(nullptr, sessions_.find(kFork));
+  EXPECT_EQ(0u, g_followed_captures.load());
+}
+
 TEST_F(SessionListTest, a_capture_that_is_left_alone_is_open_still) {
   const Session session = open(kOrigin);
   sessions_.leave_alone(session);

@@ -225,6 +225,20 @@ TEST_F(ShellMatcherTest, a_verified_capture_is_no_shell_and_is_told_what_was_exp
   EXPECT_FALSE(matcher_.expected_end()) << "nothing is expected once it has left the tree";
 }
 
+TEST_F(ShellMatcherTest, rule_28_of_an_added_kernel_that_is_verified_only_a_grid_is_expected_that_was_accepted) {
+  Sequence operations = with_kernel(1);
+  operations[2].after = {1};
+  add(operations, 4);
+  for (const auto& [grid, expected] : {std::pair{4u, true}, std::pair{5u, false}}) {
+    const Binding binding = binding_of(operations, grid);
+    start(CaptureMode::kVerify);
+    matcher_.follow(operations[1].signature, binding, nullptr);
+    matcher_.follow(operations[2].signature, binding, &operations[2].after);
+    EXPECT_EQ(expected, static_cast<bool>(matcher_.expected_end())) << grid;
+    matcher_.leave_tree();
+  }
+}
+
 TEST_F(ShellMatcherTest, what_a_verified_operation_depends_on_counts_where_it_names_it) {
   const Sequence operations = fills(2);
   add(operations);

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <new>
 
 #include "shim/execs/exec_store.h"
+#include "tests/support/counting_new.h"
 
 namespace graphpool {
 namespace {
@@ -135,6 +137,26 @@ TEST_F(ExecStoreTest, memory_that_has_run_out_takes_every_free_variant) {
   EXPECT_FALSE(store_.reclaim(0));
   const LockGuard guard(g_recordings_lock);
   EXPECT_EQ(1u, recording_.variants.size());
+}
+
+TEST_F(ExecStoreTest, a_variant_for_which_there_is_no_memory_is_not_taken_in) {
+  adopt(&exec_);
+  bool taken = false;
+  for (int allocations = 0; !taken; ++allocations) {
+    auto variant = std::make_unique<Variant>();
+    variant->device = 1;
+    const LockGuard guard(g_recordings_lock);
+    let_allocations_work(allocations);
+    try {
+      store_.take_in(recording_, std::move(variant), nullptr);
+      taken = true;
+    } catch (const std::bad_alloc&) {
+    }
+    let_allocations_work(-1);
+    EXPECT_EQ(taken ? 2u : 1u, recording_.variants.size());
+    EXPECT_EQ(taken ? 100u : 0u, store_.limits.held(1).bytes);
+    EXPECT_NE(taken, variant != nullptr) << "else it would be destroyed under the lock";
+  }
 }
 
 TEST_F(ExecStoreTest, a_reset_of_the_device_forgets_what_is_free_and_uses_up_the_rest) {

@@ -1,5 +1,6 @@
 // Which variant serves a binding: a free one, a patched one, a new one, or one that works on slots.
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "shim/execs/exec_supply.h"
@@ -170,6 +171,22 @@ TEST_F(ExecSupplyTest, an_execs_own_variant_that_is_half_patched_is_not_updated_
   EXPECT_EQ(Way::kNewExec, served_.way);
   EXPECT_NE(half, served_.variant);
   EXPECT_TRUE(half->is_broken());
+}
+
+TEST_F(ExecSupplyTest, an_execs_own_variant_that_is_half_patched_for_want_of_memory_is_set_back_and_not_trusted) {
+  settings_.strategy = Strategy::kPatch;
+  const Variant* const half = serve(exec_, fill_binding({1, 2}));
+  static int sets;
+  sets = 0;
+  test_next().hipGraphExecMemsetNodeSetParams = [](hipGraphExec_t exec, hipGraphNode_t node,
+                                                   const hipMemsetParams* params) {
+    if (++sets == 2) throw std::bad_alloc();
+    return fake::set_node(exec, node, [&](fake::Node& own) { own.dst = params->dst; });
+  };
+  EXPECT_EQ(hipSuccess, obtain(exec_, fill_binding({3, 4})));
+  EXPECT_NE(half, served_.variant);
+  EXPECT_TRUE(half->is_broken());
+  EXPECT_EQ((Written{reinterpret_cast<void*>(1), reinterpret_cast<void*>(2)}), fake::written_by(half->exec));
 }
 
 TEST_F(ExecSupplyTest, rule_49_where_patching_is_not_exact_the_program_is_left_to_make_its_update) {

@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <new>
 
 #include "shim/execs/recordings.h"
 #include "shim/kernel/communication.h"
 #include "shim/kernel/functions.h"
+#include "tests/support/counting_new.h"
 #include "tests/unit/fills.h"
 
 namespace graphpool {
@@ -194,6 +196,26 @@ TEST_F(RecordingsTest, what_was_dropped_is_told_with_its_reason) {
   EXPECT_EQ(number, recordings_.dropped().front().number);
   EXPECT_STREQ("others were used later, and there were too many", recordings_.dropped().front().dropped);
   EXPECT_EQ(1u, recordings_.counts().withheld_captures);
+}
+
+TEST_F(RecordingsTest, what_cannot_be_dropped_for_want_of_memory_is_found_still) {
+  settings_.track_operands = true;
+  const LockGuard guard(g_recordings_lock);
+  Recording& recording = capture(1).recording;
+  store_.take_in(recording, std::make_unique<Variant>(), nullptr);
+  settings_.most_recordings = 0;
+  for (int allocations = 0; has(1); ++allocations) {
+    let_allocations_work(allocations);
+    try {
+      trim();
+    } catch (const std::bad_alloc&) {
+    }
+    let_allocations_work(-1);
+    if (!has(1)) break;
+    ASSERT_EQ(&recording, &capture(1).recording) << allocations;
+    ASSERT_EQ(1u, recordings_.all().size());
+  }
+  EXPECT_EQ(1u, recordings_.counts().dropped);
 }
 
 TEST_F(RecordingsTest, variants_of_a_place_that_is_left_alone_are_kept_no_longer) {

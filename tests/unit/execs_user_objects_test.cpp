@@ -6,6 +6,7 @@
 
 #include "shim/execs/user_objects.h"
 #include "shim/hip/private_handles.h"
+#include "tests/support/counting_new.h"
 #include "tests/unit/fake_graphs.h"
 
 namespace graphpool {
@@ -106,6 +107,32 @@ TEST_F(UserObjectsTest, a_program_that_makes_no_call_sees_their_end) {
   int moments = 0;
   while (graphs_left() != 0 && ++moments < kLongest) pause();
   EXPECT_EQ(0u, graphs_left()) << "nobody looked";
+}
+
+TEST_F(UserObjectsTest, rule_11_without_memory_to_wait_with_they_stay_while_launches_run) {
+  const hipStream_t here = stream();
+  let_go_of_objects(make(), launches(launch_on(here)));
+  static const Objects& objects = *new Objects(make());  // what stays so stays as long as the process
+  Objects of_exec = objects;
+  Launches running = launches(launch_on(here));
+  let_allocations_work(0);
+  let_go_of_objects(std::move(of_exec), std::move(running));
+  let_allocations_work(-1);
+  EXPECT_EQ(2, objects.use_count()) << "the launch needs them";
+}
+
+TEST_F(UserObjectsTest, rule_11_a_look_without_memory_ends_nothing_that_runs) {
+  const hipStream_t here = stream(), there = stream();
+  let_go_of_objects(make(), launches(launch_on(here)));
+  let_go_of_objects(make(), launches(launch_on(there)));
+  const auto query = test_next().hipEventQuery;
+  test_next().hipEventQuery = [](hipEvent_t) { return hipErrorNotReady; };  // without memory
+  let_allocations_work(0);
+  let_go_of_completed();
+  let_allocations_work(-1);
+  test_next().hipEventQuery = query;
+  EXPECT_EQ(2u, graphs_left());
+  EXPECT_EQ(2u, g_objects_waiting.load());
 }
 
 TEST_F(UserObjectsTest, an_error_of_the_destruction_is_not_the_programs) {

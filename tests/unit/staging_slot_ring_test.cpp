@@ -1,4 +1,5 @@
 // Tests of shim/staging/slot_ring.h.
+#include "shim/memory/freed_memory.h"
 #include "shim/staging/rings.h"
 #include "shim/staging/slot_ring.h"
 #include "tests/unit/rings_fixture.h"
@@ -136,6 +137,44 @@ TEST_F(SlotRingTest, a_set_that_had_followed_before_another_failed_refuses) {
   EXPECT_TRUE(launched_.empty()) << "it would have copied the buffers that it was not given";
 }
 
+TEST_F(SlotRingTest, rule_15_after_a_failed_bind_the_old_buffers_are_not_bound_unless_every_set_serves_them) {
+  make(kTwoSets);
+  static int patched;
+  patched = 0;
+  test_next().hipGraphExecMemcpyNodeSetParams1D = [](hipGraphExec_t exec, hipGraphNode_t node, void* dst,
+                                                     const void* src, std::size_t, hipMemcpyKind) {
+    if (++patched == 3) return hipErrorUnknown;
+    return fake::set_node(exec, node, [&](fake::Node& own) {
+      own.dst = dst;
+      own.src = src;
+    });
+  };
+  fake.hip->fail["hipGraphInstantiate"] = hipErrorOutOfMemory;
+  ASSERT_EQ(hipErrorOutOfMemory, bind(memory_by(kTwoSets)));
+  EXPECT_EQ(hipErrorOutOfMemory, bind(first_)) << "the second set has no exec";
+  fake.hip->fail.erase("hipGraphInstantiate");
+  ASSERT_EQ(hipSuccess, bind(first_));
+  launch_all(stream(), 2);
+  EXPECT_EQ((ProgramEnds{first_, first_}), copies_of(launched_[0]));
+  EXPECT_EQ(2u, copies.size()) << "around the second launch, which has a plain exec";
+}
+
+TEST_F(SlotRingTest, a_set_that_did_not_follow_serves_after_a_failed_bind_even_if_memory_was_freed) {
+  make(kTwoSets);
+  const hipStream_t here = stream();
+  launch_all(here, 1);
+  fake::finish(here);
+  char* const moved = memory_by(kTwoSets);
+  note_memory_freed();  // other memory
+  test_next().hipGraphExecMemcpyNodeSetParams1D = [](hipGraphExec_t, hipGraphNode_t, void*, const void*, std::size_t,
+                                                     hipMemcpyKind) { return hipErrorUnknown; };
+  fake.hip->fail["hipGraphInstantiate"] = hipErrorOutOfMemory;
+  ASSERT_EQ(hipErrorOutOfMemory, bind(moved));
+  launch_all(here, 1);
+  EXPECT_EQ((ProgramEnds{first_, first_}), copies_of(launched_[1])) << "the second set has the exec that it had";
+  EXPECT_EQ(hipErrorOutOfMemory, launch(here).result) << "that of the first one is gone";
+}
+
 TEST_F(SlotRingTest, a_launch_that_failed_may_be_made_again_by_the_same_set) {
   make(kTwoSets);
   const hipStream_t here = stream();
@@ -185,6 +224,17 @@ TEST_F(SlotRingTest, rule_31_after_a_reset_of_the_device_nothing_is_destroyed_an
   EXPECT_EQ(0u, ring_->execs());
   ring_.reset();
   EXPECT_EQ(0, count("hipGraphExecDestroy"));
+}
+
+TEST_F(SlotRingTest, where_execs_end_late_those_of_a_ring_end_on_its_device) {
+  make(kFirstRule);
+  test_set_runtime_version(70253211);
+  fake::t_device = 1;
+  ring_.reset();
+  fake::t_device = 0;
+  EXPECT_TRUE(work_counts().execs_end(0));
+  EXPECT_FALSE(work_counts().execs_end(1));
+  for (int device = 0; device < fake::kDevices; ++device) WorkCounts::idle(work_counts().before_device_sync(device));
 }
 
 TEST_F(SlotRingTest, it_is_told_of_streams_as_long_as_it_is_there) {
