@@ -112,6 +112,12 @@ hiprtcResult on_hiprtcLinkComplete(Entry&, void* state, void** binary, size_t* s
   return next().hiprtcLinkComplete(state, binary, size);
 }
 
+hipError_t on_hipLinkComplete(Entry&, void* state, void** binary, size_t* size) {
+  if (captures_open()) note_capture_doubt();
+  const CompileScope scope({"hiprtc", "link", 0, one_at_a_time()});
+  return next().hipLinkComplete(state, binary, size);
+}
+
 }  // namespace hooks
 
 #define COMPILE_HOOK(result, name, params, args, what)                                                              \
