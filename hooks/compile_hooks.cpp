@@ -78,10 +78,22 @@ Compilation comgr_action(const void* function, int kind) noexcept {
   return {"comgr", std::find(links.begin(), links.end(), kind) != links.end() ? "link" : "compile"};
 }
 
-/// Answers a caller that imports the function weakly, from a library that is not loaded.
-template <typename Result>
-Result nothing() noexcept {
-  if constexpr (!std::is_void_v<Result>) return Result{};
+/// LLVM's functions tell by such a parameter why they failed. The caller gives the text back to the heap.
+void tell_failure(char** error) noexcept {
+  if (error != nullptr) *error = strdup("the library with this function is not loaded");
+}
+template <typename Other>
+void tell_failure(const Other&) noexcept {}
+
+/// Answers a caller that imports the function weakly, from a library that is not loaded. Numbers and truths that are
+/// not 0 say that the call has failed. (What LLVMRunPasses would have to answer only the library makes.)
+template <typename Result, typename... Arguments>
+Result failed(const Arguments&... arguments) noexcept {
+  (tell_failure(arguments), ...);
+  if constexpr (std::is_arithmetic_v<Result>)
+    return Result{1};
+  else if constexpr (!std::is_void_v<Result>)
+    return Result{};
 }
 
 }  // namespace
@@ -112,6 +124,12 @@ hiprtcResult on_hiprtcLinkComplete(Entry&, void* state, void** binary, size_t* s
   return next().hiprtcLinkComplete(state, binary, size);
 }
 
+hipError_t on_hipLinkComplete(Entry&, void* state, void** binary, size_t* size) {
+  if (captures_open()) note_capture_doubt();
+  const CompileScope scope({"hiprtc", "link", 0, one_at_a_time()});
+  return next().hipLinkComplete(state, binary, size);
+}
+
 }  // namespace hooks
 
 #define COMPILE_HOOK(result, name, params, args, what)                                                              \
@@ -119,7 +137,7 @@ hiprtcResult on_hiprtcLinkComplete(Entry&, void* state, void** binary, size_t* s
   result gp_compile_##name params {                                                                                 \
     const auto forward =                                                                                            \
         reinterpret_cast<result(*) params>(next_compile_function(CompileEntry::name, __builtin_return_address(0))); \
-    if (forward == nullptr) return nothing<result>();                                                               \
+    if (forward == nullptr) return [](auto... all) { return failed<result>(all...); } args;                         \
     [[maybe_unused]] const void* const function = reinterpret_cast<const void*>(forward);                           \
     const CompileScope scope(compilation_would_count() ? what : Compilation{});                                     \
     return forward args;                                                                                            \

@@ -129,13 +129,19 @@ std::optional<Obstacle> obstacle(std::string_view text) {
   constexpr std::string_view kMultiLine = "\"\"\"";
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  Position position;
-  std::size_t dots = 0;
+  std::size_t line = 1, line_begin = 0, dots = 0;
+  const auto position_at = [&](std::size_t place) {
+    const std::string_view before = text.substr(line_begin, place - line_begin);
+    const auto goes_on = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; };
+    const auto others = static_cast<std::size_t>(std::count_if(before.begin(), before.end(), goes_on));
+    return Position{line, 1 + before.size() - others};
+  };
   std::string_view closing;  // of the string or comment we are in
-  for (std::size_t i = 0; i < text.size(); ++i, ++position.column) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (c == '\n') {
-      position = {position.line + 1, 0};
+      ++line;
+      line_begin = i + 1;
       dots = 0;
       if (closing.size() < 3) closing = {};
       continue;
@@ -143,7 +149,7 @@ std::optional<Obstacle> obstacle(std::string_view text) {
     std::size_t length = 1;
     if (!closing.empty()) {
       if (static_cast<unsigned char>(c) >= 0x80 && closing == kMultiLine) {
-        return Obstacle{position, "not supported: other than ASCII in a multi-line \"\"\" string"};
+        return Obstacle{position_at(i), "not supported: other than ASCII in a multi-line \"\"\" string"};
       } else if (c == '\\' && closing[0] == '"' && !text.substr(i).starts_with("\\\n")) {
         length = 2;
       } else if (text.substr(i).starts_with(closing)) {
@@ -162,12 +168,11 @@ std::optional<Obstacle> obstacle(std::string_view text) {
         break;
       }
     } else if (static_cast<unsigned char>(c) >= 0x80) {
-      return Obstacle{position, "not TOML: other than ASCII outside a string or comment"};
+      return Obstacle{position_at(i), "not TOML: other than ASCII outside a string or comment"};
     } else if (c == '.' && ++dots > kMostDots) {
-      return Obstacle{position, "key nested too deep; allowed: section and key"};
+      return Obstacle{position_at(i), "key nested too deep; allowed: section and key"};
     }
     i += length - 1;
-    position.column += length - 1;
   }
   return std::nullopt;
 }

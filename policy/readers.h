@@ -1,7 +1,7 @@
 // readers.h: turns the texts that a key allows into its value. A reader is a type with
 //   Value                     the C++ value
 //   kForms                    what a TOML file may give: Form bits; an environment variable always gives text
-//   read(items, value)        nothing, or where the text is wrong (then the value is unspecified)
+//   read(items, value)        nothing, or which text is wrong (then the value is unspecified)
 //   allowed()                 for messages: what is allowed
 // Items are the texts given: one, or those of a list. Integers and booleans arrive as their text.
 //
@@ -25,17 +25,15 @@ namespace graphpool::reading {
 
 enum Form : unsigned { kBoolean = 1, kInteger = 2, kString = 4, kList = 8 };
 
-/// Where a text is wrong: byte `offset` of item number `item`, from 0; an `item` past the last: there are too many or
-/// too few items.
+/// Which text is wrong: number `item`, from 0; an `item` past the last: there are too many or too few items.
 struct Fault {
   std::size_t item = 0;
-  std::size_t offset = 0;
 };
 using Outcome = std::optional<Fault>;
 using Items = std::span<const std::string_view>;
 
 constexpr Outcome kGood = std::nullopt;
-constexpr Outcome bad(std::size_t offset = 0, std::size_t item = 0) { return Fault{item, offset}; }
+constexpr Outcome bad(std::size_t item = 0) { return Fault{item}; }
 
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
@@ -78,7 +76,7 @@ inline constexpr Unit kNoUnits[] = {{"", 1}};
 constexpr Outcome quantity(std::string_view text, std::span<const Unit> units, std::uint64_t most, std::uint64_t& out) {
   std::size_t offset = 0;
   std::optional<std::uint64_t> number = digits(text, offset);
-  if (!number) return bad(offset);
+  if (!number) return bad();
   if (offset + 1 < text.size() && text[offset] == ' ') ++offset;
   for (const Unit& unit : units) {
     if (!same_word(text.substr(offset), unit.name)) continue;
@@ -86,7 +84,7 @@ constexpr Outcome quantity(std::string_view text, std::span<const Unit> units, s
     out = *number * unit.factor;
     return kGood;
   }
-  return bad(offset);
+  return bad();
 }
 
 constexpr Outcome size(std::string_view text, std::uint64_t& bytes) {
@@ -96,31 +94,29 @@ constexpr Outcome size(std::string_view text, std::uint64_t& bytes) {
 /// "x", ">=x", "<=x" or "x..y"; each number may have one of the units.
 constexpr Outcome span(std::string_view text, std::span<const Unit> units, Span& out) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
-  auto number = [&](std::size_t from, std::size_t length, std::uint64_t& value) -> Outcome {
-    while (length > 0 && text[from] == ' ') ++from, --length;
-    while (length > 0 && text[from + length - 1] == ' ') --length;
-    Outcome fault = quantity(text.substr(from, length), units, kMost, value);
-    if (fault) fault->offset += from;
-    return fault;
+  auto number = [&](std::string_view part, std::uint64_t& value) {
+    while (part.starts_with(' ')) part.remove_prefix(1);
+    while (part.ends_with(' ')) part.remove_suffix(1);
+    return quantity(part, units, kMost, value);
   };
   out = Span{};
-  if (text.starts_with(">=")) return number(2, text.size() - 2, out.first);
-  if (text.starts_with("<=")) return number(2, text.size() - 2, out.last);
+  if (text.starts_with(">=")) return number(text.substr(2), out.first);
+  if (text.starts_with("<=")) return number(text.substr(2), out.last);
   std::size_t dots = text.find("..");
   if (dots == std::string_view::npos) {
-    Outcome fault = number(0, text.size(), out.first);
+    Outcome fault = number(text, out.first);
     out.last = out.first;
     return fault;
   }
-  if (Outcome fault = number(0, dots, out.first)) return fault;
-  if (Outcome fault = number(dots + 2, text.size() - dots - 2, out.last)) return fault;
-  return out.first <= out.last ? kGood : bad(dots + 2);
+  if (Outcome fault = number(text.substr(0, dots), out.first)) return fault;
+  if (Outcome fault = number(text.substr(dots + 2), out.last)) return fault;
+  return out.first <= out.last ? kGood : bad();
 }
 
 /// Names go into messages and file names: no control characters.
 constexpr Outcome printable(std::string_view text) {
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (static_cast<unsigned char>(text[i]) < 0x20 || text[i] == 0x7f) return bad(i);
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return bad();
   }
   return kGood;
 }
@@ -226,9 +222,7 @@ struct VerifyRule {
       return bad();
     }
     std::string_view number[] = {items[0].substr(kPrefix)};
-    Outcome fault = Count::read(number, value.count);
-    if (fault) fault->offset += kPrefix;
-    return fault;
+    return Count::read(number, value.count);
   }
   static std::string allowed() { return "off, first:K, every:M, where K and M are at least 1"; }
 };
@@ -346,8 +340,7 @@ struct GlobList {
   static Outcome read(Items items, Value& value) {
     value.clear();
     for (std::size_t i = 0; i < items.size(); ++i) {
-      if (items[i].empty()) return bad(0, i);
-      if (Outcome fault = printable(items[i])) return bad(fault->offset, i);
+      if (items[i].empty() || printable(items[i])) return bad(i);
       value.emplace_back(items[i]);
     }
     return kGood;
@@ -365,7 +358,7 @@ struct DeviceList {
     value.clear();
     for (std::size_t i = 0; i < items.size(); ++i) {
       std::uint32_t device = 0;
-      if (Outcome fault = Number<0, 65535>::read(items.subspan(i, 1), device)) return bad(fault->offset, i);
+      if (Number<0, 65535>::read(items.subspan(i, 1), device)) return bad(i);
       value.push_back(device);
     }
     return kGood;
@@ -377,11 +370,11 @@ struct ByteRange {
   using Value = WrittenRange;
   static constexpr unsigned kForms = kInteger | kString | kList;
   static constexpr Outcome read(Items items, Value& value) {
-    if (items.size() != 2) return bad(0, items.size());
+    if (items.size() != 2) return bad(items.size());
     if (Outcome fault = size(items[0], value.offset_bytes)) return fault;
-    if (Outcome fault = size(items[1], value.length_bytes)) return bad(fault->offset, 1);
+    if (size(items[1], value.length_bytes)) return bad(1);
     bool fits = value.length_bytes <= std::numeric_limits<std::uint64_t>::max() - value.offset_bytes;
-    return fits ? kGood : bad(0, 1);
+    return fits ? kGood : bad(1);
   }
   static std::string allowed() { return "[offset, length], each " + std::string(kSizeHelp); }
 };

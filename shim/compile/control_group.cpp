@@ -87,7 +87,8 @@ bool find_group(const Machine& machine, int version, const char* controller, Gro
     if (version == 2 ? type != "cgroup2" : type != "cgroup" || !has_item(options, controller)) return;
     const std::string_view root = field(line, 3), mount = field(line, 4);
     std::string_view below = group;
-    if (root != "/" && below.starts_with(root)) below.remove_prefix(root.size());
+    if (root != "/" && below.starts_with(root) && (below.size() == root.size() || below[root.size()] == '/'))
+      below.remove_prefix(root.size());
     if (below == "/") below = {};
     if (mount.size() + below.size() >= sizeof folder.path) return;
     folder.mount_bytes = mount.copy(folder.path, mount.size());

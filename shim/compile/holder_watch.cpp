@@ -51,7 +51,8 @@ void add_process(const Machine& machine, const ProcessName& self, const ProcessN
   if (times.start_ticks != process.start_ticks) return;
   const bool is_holder = process == look.holder;
   look.found = look.found || is_holder;
-  if (look.kind == HolderKind::kPoolThread) times = thread_times(machine, process.process, look.thread);
+  // Of the holder's process its thread alone counts, of a rider's the whole process.
+  if (is_holder && look.kind == HolderKind::kPoolThread) times = thread_times(machine, process.process, look.thread);
   look.used_ticks += times.used_ticks;
   look.runs = look.runs || times.runs;
   const ProcessMemory memory = process_memory(machine, process.process);

@@ -245,6 +245,7 @@ bool JobTokens::open(const Machine& machine) noexcept {
 }
 
 int JobTokens::open_server() noexcept {
+  if (!server_.exists()) return -1;  // the last open() found none
   if (fifo_[0] != '\0') return open_if(fifo_, server_);
   char path[60];
   for (const int end : descriptors_) {

@@ -142,7 +142,7 @@ bool thread_sleeps(const Machine& machine, pid_t process, pid_t thread) noexcept
 }
 
 ProcessMemory process_memory(const Machine& machine, pid_t process) noexcept {
-  char path[40], text[2048];
+  char path[40], text[kStatusBytes];
   std::snprintf(path, sizeof path, "/proc/%d/status", process);
   const ssize_t got = machine.read_file(path, text, sizeof text);
   if (got <= 0) return {};

@@ -71,6 +71,9 @@ struct ProcessMemory {
 };
 ProcessMemory process_memory(const Machine& machine, pid_t process) noexcept;
 
+/// So much is read of /proc/PID/status: what is looked for there lies behind a line of all groups of the user.
+inline constexpr std::size_t kStatusBytes = std::size_t{16} << 10;
+
 /// The number behind `key` at the start of a line of a text such as /proc/meminfo; -1: none.
 std::int64_t number_after(std::string_view text, std::string_view key) noexcept;
 

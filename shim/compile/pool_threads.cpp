@@ -222,7 +222,7 @@ bool pool_thread_wakes(bool anyway) noexcept {
     }
     return true;
   }
-  return permits->table.wake_up(t_own, permit_limits(permits->settings, machine(), 0), anyway);
+  return permits->table.wake_up(t_own, permit_limits(permits->settings, machine(), 0), anyway) || anyway;
 }
 
 void pool_thread_waits() noexcept {

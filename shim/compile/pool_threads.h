@@ -64,7 +64,7 @@ inline bool is_pool_thread() noexcept {
 /// Called by a pool thread that is going to wait for work.
 void pool_thread_sleeps() noexcept;
 /// Called behind that wait. Returns false where the thread needs a permit first: it has to let go of its pool's mutex
-/// and call pool_thread_waits(), which waits for one. `anyway`: it cannot wait.
+/// and call pool_thread_waits(), which waits for one. `anyway`: it cannot wait, and true is returned.
 bool pool_thread_wakes(bool anyway) noexcept;
 void pool_thread_waits() noexcept;
 

@@ -33,7 +33,7 @@ Item* map_items(std::size_t count) noexcept {
 
 /// Whether no code but the caller's can run in this process.
 bool runs_alone(const Machine& machine) noexcept {
-  char text[2048];
+  char text[kStatusBytes];
   const ssize_t got = machine.read_file("/proc/self/status", text, sizeof text);
   if (got <= 0 || number_after({text, static_cast<std::size_t>(got)}, "Threads:") != 1) return false;
   for (int number = 1; number < NSIG; ++number) {

@@ -79,6 +79,8 @@ void check_coverage() noexcept {
 
 void check_objects_loaded_since() noexcept {
   if (!g_runtime_has_unknown.load(std::memory_order_relaxed) || unknown_entries_in_use()) return;
+  // Another thread may have noted one when the check of the start was over.
+  if (g_early_lookup_set.load(std::memory_order_acquire)) found(g_early_lookup.data(), "looked up");
   if (loaded_objects_epoch() != g_checked_epoch.load(std::memory_order_relaxed)) check_coverage();
 }
 

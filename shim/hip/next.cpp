@@ -173,11 +173,12 @@ bool adopt_next(EntryId id, void* address) noexcept {
   if (!has(id) && g_runtime_bytes.load(std::memory_order_relaxed) == 0) {
     // A runtime under a name we do not know, opened by the program: it is the object that the lookup led to.
     const LockGuard guard(g_resolve_lock);
-    for_each_image([address](const ElfImage& image) {
-      if (!image.contains(address)) return false;
-      set_runtime(image, false);
-      return true;
-    });
+    if (g_runtime_bytes.load(std::memory_order_relaxed) == 0)  // another thread may have found one by now
+      for_each_image([address](const ElfImage& image) {
+        if (!image.contains(address)) return false;
+        set_runtime(image, false);
+        return true;
+      });
     fill_table();
   }
   return has(id) && __atomic_load_n(slot(id), __ATOMIC_ACQUIRE) == address;

@@ -27,26 +27,33 @@ bool PrivateHandles::grow() noexcept {
     return false;
   }
   table->places = places;
-  for (std::size_t i = 0; before != nullptr && i <= before->mask; ++i)
-    if (const std::uintptr_t handle = before->places[i].load(std::memory_order_relaxed); handle != 0)
-      places[table->place_of(handle)].store(handle, std::memory_order_relaxed);
+  used_ = 0;
+  for (std::size_t i = 0; before != nullptr && i <= before->mask; ++i) {
+    const std::uintptr_t handle = before->places[i].load(std::memory_order_relaxed);
+    if (handle == 0 || handle == kRemoved) continue;
+    places[table->place_of(handle)].store(handle, std::memory_order_relaxed);
+    ++used_;
+  }
   table_.store(table, std::memory_order_release);
   return true;
 }
 
 void PrivateHandles::add(const void* handle) noexcept {
   const auto value = reinterpret_cast<std::uintptr_t>(handle);
-  if (value == 0) return;
+  if (value == 0 || value == kRemoved) return;
   const LockGuard guard(lock_);
   const Table* table = table_.load(std::memory_order_relaxed);
   if (table == nullptr || 2 * (used_ + 1) > table->mask + 1) {
     if (!grow()) return;
     table = table_.load(std::memory_order_relaxed);
   }
-  std::atomic<std::uintptr_t>& place = table->places[table->place_of(value)];
-  if (place.load(std::memory_order_relaxed) != 0) return;
-  ++used_;
-  place.store(value, std::memory_order_relaxed);
+  std::size_t place = table->place_of(value);
+  if (table->places[place].load(std::memory_order_relaxed) != 0) return;
+  if (const std::size_t removed = table->place_of(value, kRemoved); table->is_removed(removed))
+    place = removed;
+  else
+    ++used_;
+  table->places[place].store(value, std::memory_order_relaxed);
   filter_.add(hash_of(value));
 }
 
@@ -54,19 +61,16 @@ void PrivateHandles::remove(const void* handle) noexcept {
   if (!has(handle)) return;
   const LockGuard guard(lock_);
   const Table* const table = table_.load(std::memory_order_relaxed);
-  std::size_t hole = table->place_of(reinterpret_cast<std::uintptr_t>(handle));
-  if (table->places[hole].load(std::memory_order_relaxed) == 0) return;
-  --used_;
+  std::size_t place = table->place_of(reinterpret_cast<std::uintptr_t>(handle));
+  if (table->places[place].load(std::memory_order_relaxed) == 0) return;
   filter_.remove(hash_of(reinterpret_cast<std::uintptr_t>(handle)));
-  // Handles behind the hole move up, where they are still found from their homes.
-  for (std::size_t place = (hole + 1) & table->mask;; place = (place + 1) & table->mask) {
-    const std::uintptr_t value = table->places[place].load(std::memory_order_relaxed);
-    if (value == 0) break;
-    if (((place - table->home(value)) & table->mask) < ((place - hole) & table->mask)) continue;
-    table->places[hole].store(value, std::memory_order_relaxed);
-    hole = place;
+  // No handle moves, for others search meanwhile. No search goes on behind marks that an empty place follows.
+  table->places[place].store(kRemoved, std::memory_order_relaxed);
+  if (table->places[(place + 1) & table->mask].load(std::memory_order_relaxed) != 0) return;
+  for (; table->is_removed(place); place = (place - 1) & table->mask) {
+    table->places[place].store(0, std::memory_order_relaxed);
+    --used_;
   }
-  table->places[hole].store(0, std::memory_order_relaxed);
 }
 
 void PrivateHandles::forget_all() noexcept {

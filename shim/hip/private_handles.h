@@ -7,8 +7,8 @@
 // (hooks/entry_points.cpp), unless it passes (hooks/passing.h). Calls without a body are not.
 //
 // A handle that the runtime tells the program is the program's from then on. Threads: any; has() takes no lock, and may
-// miss a handle that is entered meanwhile, and any while another one is forgotten. Lock: kPrivateHandles. Memory: for
-// the most handles that there were at a time. Without host memory a handle is not known to be ours. A filter tells
+// miss a handle that is entered or forgotten meanwhile, but no other. Lock: kPrivateHandles. Memory: for the most
+// handles that there were at a time. Without host memory a handle is not known to be ours. A filter tells
 // nearly all handles of the program's from ours without a search in the table.
 #pragma once
 
@@ -76,21 +76,30 @@ class PrivateHandles {
     std::array<std::atomic<std::uint64_t>, (std::size_t{1} << kLogBits) / 64> bits_{};
     std::array<std::uint32_t, std::size_t{1} << kLogBits> times_{};
   };
-  /// Open addressing; at most half full, so that a search ends.
+  /// In the place of a handle that was forgotten: searches go on behind it. No handle has this value.
+  static constexpr std::uintptr_t kRemoved = ~std::uintptr_t{0};
+
+  /// Open addressing; at most half full, marks of forgotten handles included, so that a search ends.
   struct Table {
     explicit Table(std::size_t size, Table* before) noexcept : mask(size - 1), former(before) {}
 
     std::size_t home(std::uintptr_t handle) const noexcept {
       return static_cast<std::size_t>(hash_of(handle) >> 32) & mask;
     }
-    std::size_t place_of(std::uintptr_t handle) const noexcept {
+    /// The place of a handle; the empty one where a search for it ends, if it is not entered.
+    std::size_t place_of(std::uintptr_t handle) const noexcept { return place_of(handle, handle); }
+    /// The first place with `wanted`, or the first empty one, of those where a handle is searched.
+    std::size_t place_of(std::uintptr_t handle, std::uintptr_t wanted) const noexcept {
       std::size_t place = home(handle);
-      for (std::uintptr_t entry; (entry = places[place].load(std::memory_order_relaxed)) != 0 && entry != handle;)
+      for (std::uintptr_t entry; (entry = places[place].load(std::memory_order_relaxed)) != 0 && entry != wanted;)
         place = (place + 1) & mask;
       return place;
     }
     bool has(std::uintptr_t handle) const noexcept {
-      return handle != 0 && places[place_of(handle)].load(std::memory_order_relaxed) == handle;
+      return handle != 0 && handle != kRemoved && places[place_of(handle)].load(std::memory_order_relaxed) == handle;
+    }
+    bool is_removed(std::size_t place) const noexcept {
+      return places[place].load(std::memory_order_relaxed) == kRemoved;
     }
 
     const std::size_t mask;
@@ -106,7 +115,7 @@ class PrivateHandles {
   Filter filter_;
   std::atomic<Table*> table_{nullptr};
   RankedMutex<LockRank::kPrivateHandles> lock_;
-  std::size_t used_ GUARDED_BY(lock_) = 0;
+  std::size_t used_ GUARDED_BY(lock_) = 0;  ///< places that are not empty
 };
 
 extern constinit PrivateHandles g_private_handles;

@@ -59,16 +59,27 @@ class LastErrorScope {
   hipError_t pending_;
 };
 
+/// errno is afterwards what it was before.
+class SavedErrno {
+ public:
+  SavedErrno() noexcept : errno_(errno) {}
+  ~SavedErrno() { errno = errno_; }
+  SavedErrno(const SavedErrno&) = delete;
+  SavedErrno& operator=(const SavedErrno&) = delete;
+
+ private:
+  const int errno_;
+};
+
 /// Our own HIP calls in this scope neither invalidate a capture of another thread nor are refused because of one
 /// (probes capture_modes_are_exchanged, relaxed_thread_may_query, relaxed_thread_may_instantiate). errno is kept.
 class PrivateCalls {
  public:
-  PrivateCalls() noexcept : errno_(errno) {
+  PrivateCalls() noexcept {
     changed_ = worked([&] { return next().hipThreadExchangeStreamCaptureMode(&mode_); });
   }
   ~PrivateCalls() {
     if (changed_ && !restored() && !restored()) static_cast<void>(restored());
-    errno = errno_;
   }
   PrivateCalls(const PrivateCalls&) = delete;
   PrivateCalls& operator=(const PrivateCalls&) = delete;
@@ -106,9 +117,9 @@ class PrivateCalls {
     return worked([&] { return next().hipThreadExchangeStreamCaptureMode(&mode); });
   }
 
+  const SavedErrno errno_;  // around the calls of last_error_
   const LastErrorScope last_error_;
   hipStreamCaptureMode mode_ = hipStreamCaptureModeRelaxed;
-  int errno_;
   bool changed_;
 };
 

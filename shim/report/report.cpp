@@ -367,8 +367,8 @@ void write_calls(JsonWriter& json) {
   json.close_object();
 }
 
-void write_rate(JsonWriter& json, std::string_view name, std::uint64_t part, std::uint64_t recording) {
-  json.key(name).open_object().key("part").value(part).key("of").value(recording).close_object();
+void write_rate(JsonWriter& json, std::string_view name, std::uint64_t part, std::uint64_t whole) {
+  json.key(name).open_object().key("part").value(part).key("of").value(whole).close_object();
 }
 
 /// The share of captures, instantiates, updates, launches and allocations that the library served.

@@ -112,7 +112,11 @@ std::string claim_new_name(std::string_view pattern) {
   if (numbered || (lstat(name.c_str(), &status) == 0 && !S_ISREG(status.st_mode))) return claim_report_name(pattern);
   const std::size_t slash = pattern.rfind('/'), dot = pattern.rfind('.');
   const bool ends = dot != std::string_view::npos && (slash == std::string_view::npos || dot > slash);
-  return claim_report_name(std::string(pattern).insert(ends ? dot : pattern.size(), "%u"));
+  std::size_t place = ends ? dot : pattern.size();
+  // A sign before it that is not one of two would take the new one for its second.
+  const std::string_view before = pattern.substr(0, place);
+  if ((before.size() - (before.find_last_not_of('%') + 1)) % 2 != 0) --place;
+  return claim_report_name(std::string(pattern).insert(place, "%u"));
 }
 
 const char* why_unwritable(const std::string& name) {
@@ -138,12 +142,22 @@ bool write_report_pieces(const std::string& name, FunctionRef<bool(WritePiece wr
       there ? S_ISREG(before.st_mode) && before.st_nlink == 1 && before.st_uid == geteuid() : errno == ENOENT;
   const std::string aside = name + '.' + std::to_string(getpid());
   constexpr int kNew = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
-  int file = plain ? open(aside.c_str(), kNew, 0666) : -1;
+  // What lies there under this name is what a killed process left, or a stranger's link, which is not followed.
+  const auto open_aside = [&aside] { return open(aside.c_str(), kNew | O_EXCL, 0666); };
+  int file = plain ? open_aside() : -1;
+  if (plain && file < 0 && errno == EEXIST && unlink(aside.c_str()) == 0) file = open_aside();
   const bool replaces = file >= 0;
   if (!replaces) file = open(name.c_str(), kNew, 0666);
   if (file < 0) return false;
   if (replaces && there) static_cast<void>(fchmod(file, before.st_mode & 0777));
-  bool good = produce([file](std::string_view text) { return write_all(file, text); });
+  bool good = false;
+  try {
+    good = produce([file](std::string_view text) { return write_all(file, text); });
+  } catch (...) {
+    close(file);
+    if (replaces) unlink(aside.c_str());
+    throw;
+  }
   int error = errno;
   close(file);
   if (replaces && good && rename(aside.c_str(), name.c_str()) != 0) {

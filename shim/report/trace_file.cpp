@@ -64,9 +64,10 @@ std::vector<Moment> in_order(const std::vector<TraceEvent>& events) {
       moments.push_back({event.begin, &event, phase_of(event.kind)});
     }
   }
-  std::stable_sort(moments.begin(), moments.end(), [](const Moment& a, const Moment& b) {
-    if (a.ns != b.ns) return a.ns < b.ns;
-    return a.phase == 'X' && b.phase == 'X' && a.event->end > b.event->end;
+  // Moments without an end of their own come behind the events that begin with them.
+  const auto end_of = [](const Moment& moment) { return moment.phase == 'X' ? moment.event->end : 0; };
+  std::stable_sort(moments.begin(), moments.end(), [end_of](const Moment& a, const Moment& b) {
+    return a.ns != b.ns ? a.ns < b.ns : end_of(a) > end_of(b);
   });
   return moments;
 }

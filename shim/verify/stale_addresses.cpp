@@ -197,9 +197,9 @@ void StaleAddresses::peer_enabled(int device, int peer) noexcept {
 
 /// Whether kernels of `device` may use the other one's memory. True also if a number is beyond what is kept: nothing is
 /// known of such devices.
-bool StaleAddresses::is_peer(int device, int recording) const noexcept {
-  if (device == recording || device < 0 || device >= 64 || recording < 0 || recording >= 64) return true;
-  return (peers_[static_cast<std::size_t>(device)].load(std::memory_order_relaxed) >> recording & 1) != 0;
+bool StaleAddresses::is_peer(int device, int other) const noexcept {
+  if (device == other || device < 0 || device >= 64 || other < 0 || other >= 64) return true;
+  return (peers_[static_cast<std::size_t>(device)].load(std::memory_order_relaxed) >> other & 1) != 0;
 }
 
 StaleAddresses::Allocations StaleAddresses::allocations_of(const std::vector<Operation>& operations,

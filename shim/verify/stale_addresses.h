@@ -101,7 +101,7 @@ class StaleAddresses {
   static void take_out(Ranges* ranges, std::uintptr_t base, std::uintptr_t end);
   static void put_in(Ranges* ranges, std::uintptr_t base, const Range& range);
   static bool find(const Ranges& ranges, std::uintptr_t address, Range* range);
-  bool is_peer(int device, int recording) const noexcept;
+  bool is_peer(int device, int other) const noexcept;
   bool judge(const Operation& operation, std::uint64_t address, bool hidden, std::uint64_t before,
              StaleAddress* stale) const;
 

@@ -23,6 +23,7 @@ bool lto_codegen_optimize(void*);
 void thinlto_codegen_process(void*);
 int hiprtcCompileProgram(void*, int, const char* const*);
 int hiprtcLinkComplete(void*, void**, std::size_t*);
+int hipLinkComplete(void*, void**, std::size_t*);
 }
 
 namespace {
@@ -65,5 +66,6 @@ int main(int, char** words) {
   REACHED(thinlto_codegen_process)(what);
   REACHED(hiprtcCompileProgram)(what, 0, nullptr);
   REACHED(hiprtcLinkComplete)(what, nullptr, nullptr);
-  return calls == 17 ? 0 : 4;
+  REACHED(hipLinkComplete)(what, nullptr, nullptr);
+  return calls == 18 ? 0 : 4;
 }

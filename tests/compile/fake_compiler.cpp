@@ -69,6 +69,11 @@ EXPORTED int hiprtcLinkComplete(void* state, void**, std::size_t*) {
   return 0;
 }
 
+EXPORTED int hipLinkComplete(void* state, void**, std::size_t*) {
+  call(state);
+  return 0;
+}
+
 /// The version that COMGR_VERSION says; without it 2.
 EXPORTED void amd_comgr_get_version(std::size_t* major, std::size_t* minor) {
   const char* const version = std::getenv("COMGR_VERSION");

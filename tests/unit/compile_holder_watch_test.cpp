@@ -82,6 +82,24 @@ TEST_F(HolderWatch, rule_34_AHolderThatCannotBeLookedAtIsTakenToRun) {
   EXPECT_FALSE(is_counted()) << "it stands still";
 }
 
+TEST_F(HolderWatch, rule_34_APoolThreadWhoseChildCompilesLendsNothing) {
+  constexpr pid_t kChild = 77;
+  request_.kind = HolderKind::kPoolThread;
+  const Permit holder = taken();
+  memory_->slots[holder.index].riders[0] = {{kChild, 300, 0}, getpid()};
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    FakeMachine::process(kChild, 300, i * 100, getpid());
+    table_.look_at_holders(kIdleNs);
+    EXPECT_EQ(table_.in_flight(), 1u) << i;
+    FakeMachine::clock_ns += 1'000'000'000;
+  }
+  for (int i = 0; i < 2; ++i) {
+    FakeMachine::clock_ns += 1'000'000'000;
+    table_.look_at_holders(kIdleNs);
+  }
+  EXPECT_EQ(table_.in_flight(), 0u) << "the child stands still, too";
+}
+
 TEST_F(HolderWatch, rule_34_ATickNowAndThenIsNotMoving) {
   static_cast<void>(taken());
   for (std::uint64_t i = 0; i < 220; ++i) {

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,6 +99,30 @@ TEST(OfferedJobserver, AfterAnExecNoByteIsMadeTwice) {
   EXPECT_EQ(bytes_after_second_offer(4, 1, true), 2) << "a child has one";
   EXPECT_EQ(bytes_after_second_offer(4, 3, true), 0) << "children have all";
   EXPECT_EQ(bytes_after_second_offer(4, 0, false), 3) << "they were lost when nobody had the fifo open";
+}
+
+/// In a process of its own, because it changes MAKEFLAGS.
+TEST(JobTokens, WithoutAServerNoFileIsWrittenTo) {
+  char folder[] = "/tmp/tokens-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string path = std::string(folder) + "/fifo";
+  const pid_t child = fork();
+  if (child == 0) {
+    FakeMachine::reset();
+    setenv("MAKEFLAGS", (" -j4 --jobserver-auth=fifo:" + path).c_str(), 1);
+    JobTokens tokens;
+    if (mkfifo(path.c_str(), 0600) != 0 || !tokens.open(FakeMachine::machine())) _exit(1);
+    unlink(path.c_str());
+    const int file = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0 || write(file, "text", 4) != 4 || tokens.put('+')) _exit(2);
+    if (tokens.open(FakeMachine::machine()) || tokens.take().has_value() || tokens.put('+')) _exit(3);
+    char text[8];
+    _exit(pread(file, text, sizeof text, 0) == 4 && text[0] == 't' ? 0 : 4);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

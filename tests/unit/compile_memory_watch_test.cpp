@@ -71,6 +71,14 @@ TEST_F(MemoryWatch, InAContainerTheMountPointIsTheGroup) {
   EXPECT_EQ(facts().available_bytes, kGiB);
 }
 
+TEST_F(MemoryWatch, AGroupWhoseNameBeginsLikeTheMountedOnesIsAnother) {
+  file("/proc/self/cgroup") = "0::/docker/abcd\n";
+  file("/proc/self/mountinfo") = "30 1 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n";
+  file("/sys/fs/cgroupd/memory.max") = std::to_string(kGiB);
+  file("/sys/fs/cgroupd/memory.current") = "0\n";
+  EXPECT_EQ(facts().available_bytes, 8 * kGiB);
+}
+
 TEST_F(MemoryWatch, UseAboveTheLimitLeavesNothing) {
   file("/proc/self/cgroup") = "0::/\n";
   file("/proc/self/mountinfo") = "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";

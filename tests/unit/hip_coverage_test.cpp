@@ -1,6 +1,8 @@
 // Functions that the runtime exports and the rows do not know. One process: the tests run in this order.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
@@ -34,6 +36,22 @@ TEST_F(Coverage, known_and_foreign_lookups_do_not_count) {
   note_unknown_lookup("hipFutureLaunch", &local);
   note_unknown_lookup("other_function", dlsym(runtime_, "hipFutureLaunch"));
   EXPECT_FALSE(unknown_entries_in_use());
+}
+
+/// The check of the start may be over by then. In a process of its own: only the first function found is told.
+TEST_F(Coverage, a_lookup_at_the_end_of_the_start_counts) {
+  const pid_t child = fork();
+  if (child == 0) {
+    g_mode.store(Mode::kStarting);
+    note_unknown_lookup("hipFutureLaunch", dlsym(runtime_, "hipFutureLaunch"));
+    g_mode.store(Mode::kActive);
+    const bool before = unknown_entries_in_use();
+    check_objects_loaded_since();
+    _exit(!before && unknown_entries_in_use() ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(Coverage, an_import_counts_and_is_said_once) {

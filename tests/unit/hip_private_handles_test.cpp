@@ -71,6 +71,37 @@ TEST(PrivateHandles, others_may_look_meanwhile) {
   looks.join();
 }
 
+/// Others, which begin to be searched at the same place of the table, come and go meanwhile.
+TEST(PrivateHandles, a_handle_that_stays_is_seen_all_the_time) {
+  auto& handles = never_destroyed<PrivateHandles>();
+  std::uintptr_t number = 0;
+  const auto another = [&number] {
+    do ++number;
+    while ((number * 0x9E3779B97F4A7C15u >> 32 & 1023) != 0);
+    return handle(number << 4);
+  };
+  std::vector<const void*> stay(100), go(100);
+  for (std::size_t i = 0; i < go.size(); ++i) {
+    handles.add(go[i] = another());
+    handles.add(stay[i] = another());
+  }
+  std::atomic<bool> over{false};
+  std::atomic<int> missed{0};
+  std::thread looks([&] {
+    while (!over)
+      for (const void* const one : stay) missed += !handles.has(one);
+  });
+  for (std::size_t i = 0; i < 200000; ++i) {
+    const void*& one = go[i * 7 % go.size()];
+    handles.remove(one);
+    if (i % 3 != 0) one = another();
+    handles.add(one);
+  }
+  over = true;
+  looks.join();
+  EXPECT_EQ(0, missed);
+}
+
 TEST(PrivateHandles, a_call_names_the_first_of_its_arguments_that_is_ours) {
   const auto stream = reinterpret_cast<hipStream_t>(std::uintptr_t{0x1000});
   const auto event = reinterpret_cast<hipEvent_t>(std::uintptr_t{0x2000});

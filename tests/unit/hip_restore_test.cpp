@@ -23,6 +23,17 @@ TEST(RestoreTest, ModeAndErrnoAreRestored) {
   EXPECT_EQ(errno, 42);
 }
 
+TEST(RestoreTest, WhatTheFirstAndTheLastCallDoToErrnoIsUndone) {
+  fake::Install fake;
+  const Next saved = test_next();
+  test_next().hipPeekAtLastError = [] { return errno = 7, hipSuccess; };
+  test_next().hipGetLastError = [] { return errno = 7, hipSuccess; };
+  errno = 42;
+  { const PrivateCalls private_calls; }
+  EXPECT_EQ(errno, 42);
+  test_next() = saved;
+}
+
 TEST(RestoreTest, AFailureOfOursIsNotLeftBehind) {
   fake::Install fake;
   EXPECT_FALSE(PrivateCalls::worked([] { return fake::result(hipErrorInvalidValue); }));

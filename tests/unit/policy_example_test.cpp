@@ -40,7 +40,8 @@ std::string expected_text() {
   std::string text =
       "# A policy of libgraphpool: every key at its default. Name such a file in GRAPHPOOL_POLICY; leave out what you "
       "do\n"
-      "# not change. Every key is also an environment variable, which wins: GRAPHPOOL_<SECTION>_<KEY>.\n"
+      "# not change. Every key outside of [[buffer]] is also an environment variable, which wins: "
+      "GRAPHPOOL_<SECTION>_<KEY>.\n"
       "# Sizes: bytes, or a number with K, M, G, T or KiB, MiB, GiB, TiB. Durations: a number with ms, s or min.\n\n";
   for (const auto& key : policy_keys()) {
     if (key.section.empty()) text += row(key, "");

@@ -320,6 +320,7 @@ TEST(ParseMessages, OtherThanAsciiOnlyInStringsAndComments) {
   expect_error("[log]\nfile = \xc3\xa9", "p.toml:2:8: " + outside);
   expect_error("\xef\xbb\xbf\xc2\xa0", "p.toml:1:1: " + outside);
   expect_error("'''x''' '\\' \xc3\xa9", "p.toml:1:13: " + outside);
+  expect_error("x = '\xc3\xa9\xe2\x82\xac' \xc3\xa9", "p.toml:1:10: " + outside);
   EXPECT_EQ(parse("# \xc3\xa9\n[log]\nfile = '\xc3\xa9' # \xc3\xa9").errors, Messages{});
   expect_error("[log]\nfile = \"\"\"\\\n\xc3\xa9\"\"\"",
                "p.toml:3:1: not supported: other than ASCII in a multi-line \"\"\" string");

@@ -20,12 +20,12 @@ std::optional<typename Reader::Value> read(std::string_view text) {
   return value;
 }
 
-/// Where the text is wrong: item * 1000 + offset; -1 if it is not.
+/// Which item of the text is wrong; -1: none is.
 template <typename Reader>
 int fault(std::string_view text) {
   typename Reader::Value value{};
   Outcome outcome = Reader::read(items_of<Reader>(text), value);
-  return outcome ? static_cast<int>(outcome->item * 1000 + outcome->offset) : -1;
+  return outcome ? static_cast<int>(outcome->item) : -1;
 }
 
 TEST(Readers, Flag) {
@@ -41,7 +41,7 @@ TEST(Readers, Number) {
   for (const char* bad : {"0", "65", "-1", "", "x", "99999999999999999999999", "0x10", "1.5"}) {
     EXPECT_NE(fault<SlotCount>(bad), -1) << bad;
   }
-  EXPECT_EQ(fault<SlotCount>("12x"), 2);
+  EXPECT_EQ(fault<SlotCount>("12x"), 0);
   EXPECT_EQ(SlotCount::allowed(), "an integer from 1 to 64");
   EXPECT_EQ(Count::allowed(), "an integer from 1 to 1000000000");
 }
@@ -67,7 +67,7 @@ TEST(Readers, Size) {
   for (const char* bad : {"", "MiB", "-1", "1.5G", "64MB", "64Mi", "18446744073709551616", "16777216T", " 1", "1 "}) {
     EXPECT_NE(fault<Size>(bad), -1) << bad;
   }
-  EXPECT_EQ(fault<Size>("64MiX"), 2);
+  EXPECT_EQ(fault<Size>("64MiX"), 0);
   EXPECT_EQ(Size::allowed(), "a size: bytes, or a number with K, M, G, T or KiB, MiB, GiB, TiB");
 }
 
@@ -106,7 +106,7 @@ TEST(Readers, Duration) {
   EXPECT_EQ(read<Duration>("9223372036s"), 9223372036s);
   for (const char* bad : {"", "30", "s", "30h", "-1s", "9223372037s", "1.5s"})
     EXPECT_NE(fault<Duration>(bad), -1) << bad;
-  EXPECT_EQ(fault<Duration>("30h"), 2);
+  EXPECT_EQ(fault<Duration>("30h"), 0);
   EXPECT_EQ(Duration::allowed(), "a number with ms, s or min");
 }
 
@@ -124,7 +124,7 @@ TEST(Readers, VerifyRule) {
   for (const char* bad : {"", "on", "first", "first:", "first:0", "every:0", "first:-1", "last:1"}) {
     EXPECT_NE(fault<VerifyRule>(bad), -1) << bad;
   }
-  EXPECT_EQ(fault<VerifyRule>("every:1x"), 7);
+  EXPECT_EQ(fault<VerifyRule>("every:1x"), 0);
   EXPECT_EQ(VerifyRule::allowed(), "off, first:K, every:M, where K and M are at least 1");
 }
 
@@ -187,9 +187,9 @@ TEST(Readers, SizeSpan) {
   for (const char* bad : {"", "..", "1..", "..1", ">1", "=1", ">=", "<=x", "1...2", "1..2..3"}) {
     EXPECT_NE(fault<SizeSpan>(bad), -1) << bad;
   }
-  EXPECT_EQ(fault<SizeSpan>("2..1"), 3);
-  EXPECT_EQ(fault<SizeSpan>(">=1X"), 3);
-  EXPECT_EQ(fault<SizeSpan>("1..2X"), 4);
+  EXPECT_EQ(fault<SizeSpan>("2..1"), 0);
+  EXPECT_EQ(fault<SizeSpan>(">=1X"), 0);
+  EXPECT_EQ(fault<SizeSpan>("1..2X"), 0);
   EXPECT_EQ(
       SizeSpan::allowed(),
       "a size, \">=size\", \"<=size\" or \"size..size\"; a size is bytes, or a number with K, M, G, T or KiB, MiB, "
@@ -215,24 +215,24 @@ TEST(Readers, IndexSpan) {
 TEST(Readers, Text) {
   EXPECT_EQ(read<Text>("/tmp/a b,c"), "/tmp/a b,c");
   EXPECT_EQ(read<Text>(""), "");
-  EXPECT_EQ(fault<Text>("a\nb"), 1);
-  EXPECT_EQ(fault<Text>(std::string_view("ab\0", 3)), 2);
+  EXPECT_EQ(fault<Text>("a\nb"), 0);
+  EXPECT_EQ(fault<Text>(std::string_view("ab\0", 3)), 0);
   EXPECT_EQ(fault<Text>("\x7f"), 0);
   EXPECT_EQ(Text::allowed(), "text without control characters");
 }
 
 TEST(Readers, GlobText) {
   EXPECT_EQ(read<GlobText>("lib*!f"), Glob("lib*!f"));
-  EXPECT_EQ(fault<GlobText>("a\t"), 1);
+  EXPECT_EQ(fault<GlobText>("a\t"), 0);
   EXPECT_EQ(GlobText::allowed(), "a pattern; * stands for any characters, ? for one");
 }
 
 TEST(Readers, GlobList) {
   EXPECT_EQ(read<GlobList>("clang*,lld"), (std::vector<Glob>{Glob("clang*"), Glob("lld")}));
   EXPECT_EQ(read<GlobList>(""), std::vector<Glob>{});
-  EXPECT_EQ(fault<GlobList>("a,,b"), 1000);
-  EXPECT_EQ(fault<GlobList>("a,"), 1000);
-  EXPECT_EQ(fault<GlobList>("a,b\x01"), 1001);
+  EXPECT_EQ(fault<GlobList>("a,,b"), 1);
+  EXPECT_EQ(fault<GlobList>("a,"), 1);
+  EXPECT_EQ(fault<GlobList>("a,b\x01"), 1);
   EXPECT_EQ(GlobList::allowed(),
             "a list of patterns, none empty (in the environment separated by commas); * stands for any characters, "
             "? for one");
@@ -240,7 +240,7 @@ TEST(Readers, GlobList) {
 
 TEST(Readers, DeviceList) {
   EXPECT_EQ(read<DeviceList>("0,3"), (std::vector<std::uint32_t>{0, 3}));
-  EXPECT_EQ(fault<DeviceList>("0,x"), 1000);
+  EXPECT_EQ(fault<DeviceList>("0,x"), 1);
   EXPECT_NE(fault<DeviceList>("65536"), -1);
   EXPECT_EQ(DeviceList::allowed(), "a device number from 0, or a list of them");
 }
@@ -250,7 +250,7 @@ TEST(Readers, ByteRange) {
   EXPECT_EQ(read<ByteRange>("4K,1MiB"), (WrittenRange{4096, 1u << 20}));
   for (const char* bad : {"", "1", "1,2,3", "x,1", "18446744073709551615,1"})
     EXPECT_NE(fault<ByteRange>(bad), -1) << bad;
-  EXPECT_EQ(fault<ByteRange>("1,2x"), 1001);
+  EXPECT_EQ(fault<ByteRange>("1,2x"), 1);
   EXPECT_EQ(ByteRange::allowed(), "[offset, length], each bytes, or a number with K, M, G, T or KiB, MiB, GiB, TiB");
 }
 

@@ -30,5 +30,21 @@ TEST(JsonWriter, escapes_what_a_string_may_not_hold) {
   EXPECT_EQ("{\"\\\"k\\\\\":\"a\\\"b\\\\c\\u000a\\u001f\x7f/é\"}", json.text());
 }
 
+TEST(JsonWriter, replaces_what_is_no_utf_8) {
+  const auto written = [](std::string_view text) {
+    JsonWriter json;
+    json.open_array().value(text).close_array();
+    return json.text();
+  };
+  for (const char* const good : {"\u00e9", "\u20ac", "\ud7ff", "\ue000", "\U0001f600", "\U0010ffff"})
+    EXPECT_EQ(std::string("[\"") + good + "\"]", written(good));
+  EXPECT_EQ("[\"a\uFFFD\"]", written("a\xc3")) << "cut";
+  EXPECT_EQ("[\"\uFFFD\uFFFD\"]", written("\xe2\x82")) << "cut";
+  EXPECT_EQ("[\"\uFFFDb\"]", written("\x80\x62"));
+  EXPECT_EQ("[\"\uFFFD\uFFFD\"]", written("\xc0\xaf")) << "too long for its character";
+  EXPECT_EQ("[\"\uFFFD\uFFFD\uFFFD\"]", written("\xed\xa0\x80")) << "half of a pair";
+  EXPECT_EQ("[\"\uFFFD\uFFFD\uFFFD\uFFFD\"]", written("\xf4\x90\x80\x80")) << "beyond the last";
+}
+
 }  // namespace
 }  // namespace graphpool

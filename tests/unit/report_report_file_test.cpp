@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <new>
 #include <string>
 
 #include "shim/report/report_file.h"
@@ -91,6 +93,39 @@ TEST_F(ReportFile, a_name_without_a_number_is_taken_as_it_is) {
   EXPECT_EQ(folder_ + "/r.json", claim_report_name(folder_ + "/r.json"));
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/r.json"));
   EXPECT_EQ(folder_ + "/no/r.json", claim_report_name(folder_ + "/no/r%u.json")) << "nothing can be made there";
+}
+
+TEST_F(ReportFile, a_number_never_joins_a_sign_before_it) {
+  for (const char* const pattern : {"a%.json", "b%%.json", "c%%%.json", "d%"}) {
+    const std::string all = folder_ + '/' + pattern;
+    const std::string first = claim_new_name(all), second = claim_new_name(all);
+    EXPECT_EQ(expand_report_name(all), first);
+    EXPECT_NE(first, second) << pattern;
+    EXPECT_EQ(second.find("%u"), std::string::npos) << second;
+  }
+}
+
+TEST_F(ReportFile, what_lies_in_the_place_of_the_file_aside_is_not_followed) {
+  const std::string name = folder_ + "/r.json", aside = name + '.' + std::to_string(getpid());
+  ASSERT_TRUE(write_report_file(folder_ + "/other", "other"));
+  ASSERT_EQ(0, symlink("other", aside.c_str()));
+  EXPECT_TRUE(write_report_file(name, "text"));
+  EXPECT_EQ("other", text_of(folder_ + "/other"));
+  EXPECT_EQ("text", text_of(name));
+  EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(name)));
+}
+
+TEST_F(ReportFile, without_memory_the_file_aside_goes) {
+  EXPECT_TRUE(write_report_file(folder_ + "/r.json", "before"));
+  const int next = dup(0);
+  close(next);
+  EXPECT_THROW(write_report_pieces(folder_ + "/r.json", [](WritePiece) -> bool { throw std::bad_alloc(); }),
+               std::bad_alloc);
+  const int same = dup(0);
+  close(same);
+  EXPECT_EQ(next, same) << "a descriptor stays open";
+  EXPECT_EQ("before", text_of(folder_ + "/r.json"));
+  EXPECT_EQ(1, std::distance(std::filesystem::directory_iterator(folder_), {}));
 }
 
 TEST_F(ReportFile, says_what_cannot_be_written) {

@@ -53,6 +53,15 @@ TEST(TraceFile, MemoryIsACounterAndAMoment) {
                                         R"("args":{"why":"why","device":1,"bytes":64}})");
 }
 
+TEST(TraceFile, TheOuterOneComesFirstAlsoWhereACaptureBeginsThen) {
+  const std::string text = text_of({{{TraceKind::kKept, 5, 1000, 1000, nullptr, 1, 64},
+                                     {TraceKind::kMadeReal, 5, 1000, 1500, nullptr},
+                                     {TraceKind::kCapture, 5, 1000, 3000, "served", 0, 9},
+                                     {TraceKind::kInstantiate, 5, 1000, 2000, nullptr}},
+                                    0});
+  EXPECT_LT(text.find("{\"name\":\"instantiate\""), text.find("{\"name\":\"make real\""));
+}
+
 TEST(TraceFile, EventsAreInOrderAndTheOuterOneComesFirst) {
   const std::string text = text_of({{{TraceKind::kWait, 5, 2000, 3000, nullptr},
                                      {TraceKind::kMadeReal, 5, 1000, 1500, nullptr},
