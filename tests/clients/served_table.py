@@ -16,7 +16,7 @@ WHAT = {CAPTURES: 'captures', UPDATES: 'updates', LAUNCHES: 'launches by an exec
 ROWS = [
     ('PyTorch', 'captures each step anew, in a pool of its own', ['torch_recapture'], CAPTURES),
     ('PyTorch', 'captures a training step, autograd in its own thread', ['autograd'], CAPTURES),
-    ('JAX (XLA)', 'sets the nodes whose buffers moved, in two places in turn', ['xla'], LAUNCHES),
+    ('JAX (XLA)', 'sets the nodes whose buffers moved; each has two places by turns', ['xla'], LAUNCHES),
     ('llama.cpp', 'captures each token and updates one exec, on HIP 5 (below)', ['llama'], UPDATES),
     ('vLLM, SGLang', 'captures 40 graphs, and all of them again after each of four wake-ups', ['many_graphs', '--graphs', '40'], CAPTURES),
     ('vLLM, SGLang', 'captures 200 graphs, and all of them again after each of four wake-ups', ['many_graphs'], CAPTURES),
