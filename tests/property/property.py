@@ -41,7 +41,7 @@ SEEDED = '999'  # the code of injected failures
 FOUND = 'found '  # how a line begins that tells of an access, of no program in particular
 UNWRITTEN = ' -842150451'  # as the CPU runtime fills memory that nobody has written
 REDUCTION_RUNS = 250
-NATIVE_RUNS = 6  # of a program that differs on AMD's runtime, for it may differ from itself
+NATIVE_RUNS = 40  # of a program that differs on AMD's runtime, for it may differ from itself
 
 
 class Settings:
