@@ -10,14 +10,14 @@
 namespace graphpool {
 
 void MemoryRoom::keep_to_limit(int device) noexcept {
-  // Not while a capture is open: runtimes unmap by commands on the null stream.
-  if (captures_open()) return keep_to_limit_later(device);
   const std::size_t most = kept_.keeping().switched_on() ? kept_.limits().limit(device) : 0;
   for (;;) {
     {
       const LockGuard guard(g_blocks_lock);
       if (kept_.order().kept_bytes(device) <= most) return;
     }
+    // Not while a capture is open: runtimes unmap by commands on the null stream.
+    if (captures_open()) return keep_to_limit_later(device);
     if (returns_.give_back_oldest(device, Cause::kLimit) == 0) return;
     const LockGuard guard(g_blocks_lock);
     ++blocks_.counters().evicted;
