@@ -2,7 +2,7 @@
 //
 // A lock is a CAPABILITY. Only code that holds the lock touches a member GUARDED_BY it, or calls a function that
 // REQUIRES it. EXCLUDES: the caller must not hold it, because the function takes it. `scripts/test thread_safety` runs
-// the check. NOT_CHECKED marks a function that clang cannot follow. A comment beside the mark says why.
+// the check. NOT_CHECKED turns the check off in a function that clang cannot follow. Its comment says why.
 #pragma once
 
 #ifdef __clang__

@@ -61,7 +61,7 @@ bool processor_clock_is_even() noexcept {
   return length >= 3 && std::memcmp(name.data(), "tsc", 3) == 0;
 }
 
-/// Returns the ring of an ended thread that had the caller's token. Null: there is none.
+/// Takes over the ring of an ended thread that had the caller's token. Returns null if no thread has left one.
 Ring* take_over(const void* token) noexcept {
   for (const auto& place : g_rings) {
     Ring* const ring = place.load(std::memory_order_acquire);

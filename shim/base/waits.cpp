@@ -10,7 +10,7 @@
 namespace graphpool {
 namespace {
 
-/// A place is free while nobody has taken it. The report tells of it while it has a text.
+/// Holds what one thread waits for. A thread takes the place; the report shows it while it has a text.
 struct Place {
   std::atomic<bool> taken{false};
   std::atomic<const char*> what{nullptr}, reason{nullptr};

@@ -8,8 +8,8 @@
 
 namespace graphpool {
 
-/// Call it before the stream takes part in a capture. Passes on the library's events that were recorded there: nobody
-/// may wait for them then.
+/// Passes on the library's events that were recorded on the stream. Call it before the stream takes part in a capture:
+/// afterwards HIP may refuse to wait for them.
 void leave_stream(StreamKey key) noexcept;
 /// Closes a capture that is over by a failed end. Its stream is still there.
 void close_failed(const std::shared_ptr<CaptureSession>& session);

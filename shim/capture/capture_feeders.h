@@ -55,8 +55,8 @@ class CaptureFeeders {
   /// The number of the thread that feeds the capture now.
   std::uint16_t number() const noexcept { return present_; }
 
-  /// The calling thread's current device (rule 14). Every call that could change it while a capture is open is counted,
-  /// so the runtime is asked once for as long as one thread feeds the capture and nobody makes such a call.
+  /// The calling thread's current device (rule 14). Asks the runtime when another thread begins to feed the capture,
+  /// and after a call that could change the device. Such calls are counted while a capture is open.
   int device() noexcept {
     const std::uint64_t changes = g_device_changes.load(std::memory_order_acquire);
     if (device_ < 0 || changes != device_changes_) know_device(calling_device(), changes);

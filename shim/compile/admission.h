@@ -26,7 +26,7 @@ inline constexpr std::uint32_t kMostPressurePercent = 10;
 struct PermitLimits {
   std::uint32_t most = kUnknownSizeLimit;  ///< of all that share the permits
   std::uint32_t most_here = kMostPermits;  ///< of processes that may use a processor of this one's
-  bool is_auto = true;                     ///< then one of unknown size begins beside fewer than kUnknownSizeLimit
+  bool is_auto = true;                     ///< then kUnknownSizeLimit bounds those of unknown size
   std::uint64_t reserve_bytes = 0;         ///< to be left free
 
   /// How many compilations this process alone may have.
@@ -77,8 +77,8 @@ class AdmissionDecision {
 
   /// Decides by the limit, the memory and those who wait. kGranted: it may begin, as far as these go. Tokens of a
   /// jobserver are not looked at.
-  /// Memory is not asked for where somebody who needs no more was refused a moment ago, and no permit has come back
-  /// since: many waiters would read the same files.
+  /// Does not ask for memory if a request that needs no more was refused a moment ago, and no permit has come back
+  /// since. So many waiters do not read the same files.
   Admission decide() noexcept;
 
  private:

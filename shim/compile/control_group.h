@@ -19,7 +19,7 @@ struct GroupFolder {
   char path[kGroupPathBytes] = "";
   std::size_t mount_bytes = 0;
 
-  /// Goes to the group above. False: this is the mount point.
+  /// Moves on to the parent group. Returns false at the mount point, which has none.
   bool up() noexcept;
 };
 

@@ -60,7 +60,7 @@ ProcessName process_name(const Machine& machine, pid_t process) noexcept;
 /// Like process_times(), but of one thread.
 ProcessTimes thread_times(const Machine& machine, pid_t process, pid_t thread) noexcept;
 
-/// Whether a thread waits in a sleep that signals interrupt. False: it does not, or there is no such thread.
+/// Whether a thread sleeps so that signals can wake it. Returns false if there is no such thread.
 bool thread_sleeps(const Machine& machine, pid_t process, pid_t thread) noexcept;
 
 /// own: resident memory without pages of files, so no code. The kernel cannot drop it, and as a rule no other process

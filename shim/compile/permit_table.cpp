@@ -31,7 +31,7 @@ std::uint32_t place_for_rider(const SharedPermit& slot, pid_t parent) noexcept {
   return place;
 }
 
-/// Ends a ride. The rider's memory is there beside that of the holder and of the other riders.
+/// Ends a ride. Raises the permit's peak to the memory of the rider, the holder and the other riders together.
 void end_ride(const Machine& machine, const ProcessName& self, std::uint32_t rider, const ProcessMemory& now,
               SharedPermit& slot) noexcept {
   if (slot.riders[rider].process == self) slot.riders[rider] = {};

@@ -66,8 +66,8 @@ struct CompilePermits {
   Scope scope = Scope::kProcess;
   ParentPermit parent;  ///< of the compiler process that this program was started by
 };
-/// Opens the permits in the first call, which may read the policy. Null: there are none (switched off, policy unusable,
-/// no memory).
+/// Returns this process's permits. The first call opens them, and may read the policy. Returns null if permits are
+/// switched off, if the policy is unusable, or without memory.
 CompilePermits* compile_permits() noexcept;
 
 /// Whether a compilation that begins now is an outermost one, and there are permits. Ask it before a costly look at the

@@ -280,9 +280,12 @@ class Told(support.CommandTest):
 
     def test_lines_of_the_log_name_their_process_and_rank(self):
         program = self.python('print(os.getpid())')
-        for rank, text in (({}, ''), ({'SLURM_PROCID': '3'}, ' rank 3')):
+        torchrun = {'SLURM_PROCID': '0', 'RANK': '5', 'TORCHELASTIC_RUN_ID': 'none'}
+        for rank, text in (({}, ''), ({'SLURM_PROCID': '3'}, ' rank 3'), (torchrun, ' rank 5')):
             _, output, errors = self.graphpool('run', '--', *program, GRAPHPOOL_LOG_LEVEL='info', **rank)
             self.assertEqual(1, errors.count('graphpool[{}{}]: info: version '.format(output.split()[1], text)), errors)
+        errors = self.graphpool('run', '--policy', 'nosuch.toml', '--', *program, **torchrun)[2]
+        self.assertIn('graphpool[rank 5]: nosuch.toml: ', errors)
 
     def test_levels_of_the_log(self):
         said = {}

@@ -42,6 +42,9 @@ def use(root, runtime, program, work, version):
     for page in ('man/man1/graphpool.1', 'bash-completion/completions/graphpool'):
         text = (root / 'share' / page).read_text() if (root / 'share' / page).exists() else ''
         expect(page, '--html' in text.replace('\\', ''), text)
+    documents = root / 'share/doc/graphpool'
+    for page in ('README', 'RECIPES', 'EFFECTS', 'PERMITS', 'STAGING', 'RESULTS', 'POLICY'):
+        expect(page, (documents / '{}.md'.format(page)).is_file(), sorted(documents.iterdir()))
     shutil.rmtree(str(work / 'graphpool-reports'), ignore_errors=True)
     (root / 'libexec/graphpool/graphpool-policy').unlink()
     (root / 'libexec/graphpool/selftest/selftest.json').unlink()

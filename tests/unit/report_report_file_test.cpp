@@ -46,6 +46,15 @@ TEST_F(ReportName, rule_39_names_expand_process_id_rank_and_host) {
   EXPECT_EQ(process + "-0-" + this_host() + process, expand_report_name("%p-%r-%h%p"));
 }
 
+TEST_F(ReportName, rule_39_workers_of_torchrun_have_its_rank_also_under_slurm) {
+  setenv("SLURM_PROCID", "0", 1);
+  setenv("RANK", "5", 1);
+  EXPECT_EQ("0", expand_report_name("%r")) << "other programs set RANK, too";
+  setenv("TORCHELASTIC_RUN_ID", "none", 1);
+  EXPECT_EQ("5", expand_report_name("%r"));
+  unsetenv("TORCHELASTIC_RUN_ID");
+}
+
 TEST_F(ReportName, rule_39_other_per_cent_signs_stay) {
   EXPECT_EQ("100%", expand_report_name("100%%"));
   EXPECT_EQ("%p", expand_report_name("%%p"));
