@@ -27,10 +27,11 @@ bool Fences::make_after_null(Device& device) noexcept {
 }
 
 /// Makes the waiter wait for what is on the stream. The waiter waits for what the event stands for now, so the event
-/// may be recorded again at once.
+/// may be recorded again at once. Returns false if HIP fails, or if a failed end has left the stream in a capture.
 bool Fences::join(Device& device, hipStream_t stream) noexcept {
   const hipEvent_t scratch = device.scratch;
   const hipStream_t waiter = device.waiter;
+  if (may_be_capturing(stream)) return false;
   return PrivateCalls::worked([&] { return next().hipEventRecord(scratch, recorded_on(stream)); }) &&
          PrivateCalls::worked([&] { return next().hipStreamWaitEvent(waiter, scratch, 0); });
 }
@@ -126,6 +127,8 @@ bool Fences::is_complete(int device, hipStream_t stream) noexcept {
     stream = state.after_null;
   } else if (!counts_.is_known(stream)) {
     return false;  // another thread has destroyed it
+  } else if (may_be_capturing(stream)) {
+    return false;  // a failed end has left it in a capture
   }
   const hipEvent_t scratch = state.scratch;
   return PrivateCalls::worked([&] { return next().hipEventRecord(scratch, stream); }) &&

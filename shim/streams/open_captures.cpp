@@ -153,7 +153,7 @@ CaptureGate::~CaptureGate() {
 }
 
 bool may_be_capturing(hipStream_t stream) noexcept {
-  if (!captures_open()) return false;
+  if (!captures_open() && !streams_may_still_capture()) return false;
   const LastErrorScope last_error;
   hipStreamCaptureStatus status = hipStreamCaptureStatusActive;
   return next().hipStreamIsCapturing(stream, &status) != hipSuccess || status != hipStreamCaptureStatusNone;

@@ -178,13 +178,6 @@ class InstallGraphs {
         return hipSuccess;
       });
     };
-    next.hipStreamIsCapturing = [](hipStream_t stream, hipStreamCaptureStatus* status) {
-      return call("hipStreamIsCapturing", [&](Hip& hip) {
-        const bool captures = hip.capturing_streams.count(key_of(stream)) != 0;
-        *status = captures ? hipStreamCaptureStatusActive : hipStreamCaptureStatusNone;
-        return hipSuccess;
-      });
-    };
   }
 };
 

@@ -399,6 +399,13 @@ class Install {
         return reach(hip, from.stream, from.position, false) ? hipSuccess : hipErrorNotReady;
       });
     };
+    next.hipStreamIsCapturing = [](hipStream_t stream, hipStreamCaptureStatus* status) {
+      return call("hipStreamIsCapturing", [&](Hip& hip) {
+        const bool captures = hip.capturing_streams.count(key_of(stream)) != 0;
+        *status = captures ? hipStreamCaptureStatusActive : hipStreamCaptureStatusNone;
+        return hipSuccess;
+      });
+    };
     install_vmm(next);
   }
 

@@ -88,6 +88,24 @@ TEST_F(FencesTest, NoFenceInACapture) {
   EXPECT_TRUE(wait(0));
 }
 
+// After a failed end AMD's runtimes keep streams that had joined in the capture, though none is open.
+
+TEST_F(FencesTest, rule_17_StreamLeftInACaptureByAFailedEnd) {
+  hipStream_t left = make_stream();
+  enqueue(left);
+  fake::finish(left);
+  note_capture_end_failed();
+  fake.hip->capturing_streams.insert(reinterpret_cast<std::uintptr_t>(left));
+  const int before = fake.hip->count["hipEventRecord"];
+  EXPECT_EQ(work.fences.make(0), nullptr);
+  EXPECT_EQ(work.fences.make_behind(0, left), nullptr);
+  EXPECT_FALSE(work.fences.is_complete(0, left));
+  EXPECT_EQ(fake.hip->count["hipEventRecord"], before) << "it would become part of that capture";
+  fake.hip->capturing_streams.clear();  // the next begin on it frees it
+  EXPECT_TRUE(work.fences.is_complete(0, left));
+  g_capture_end_failed.store(false);
+}
+
 // HIP 6.3 refuses to wait for an event whose stream has begun a capture since it was recorded.
 
 TEST_F(FencesTest, rule_17_CaptureBegunAfterTheFence) {
