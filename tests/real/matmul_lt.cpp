@@ -1,6 +1,7 @@
 // matmul_lt.cpp: hipBLASLt: products of matrices in single and half precision, bfloat16 and 8-bit whole numbers, of all
 // transpositions and several sizes, with and without a bias and a relu; eager, then captured anew in each step, with
-// other matrices. Each asks the library for an algorithm first, in the capture too.
+// other matrices. Each asks the library for algorithms first, in the capture too, and takes its first; with
+// --algorithms N so many of those that it offers, one after the other.
 #include <hipblaslt/hipblaslt.h>
 
 #include <algorithm>
@@ -26,6 +27,7 @@ constexpr auto kTypeInt8 = std::bit_cast<hipDataType>(3), kTypeInt32 = std::bit_
                kTypeBfloat = std::bit_cast<hipDataType>(14);
 
 constexpr std::size_t kWorkspaceBytes = 4 << 20;
+constexpr std::size_t kOffered = 64;  ///< as many algorithms are asked for where more than one is taken
 
 /// What hipBLASLt calls the types of a product: of its matrices, its result, its sums and its scales.
 template <typename Element>
@@ -82,7 +84,7 @@ class Layout {
 
 class Lt {
  public:
-  Lt() : workspace_(program::allocate<char>(kWorkspaceBytes)) {
+  explicit Lt(int algorithms) : algorithms_(algorithms), workspace_(program::allocate<char>(kWorkspaceBytes)) {
     CHECK_LT(hipblasLtCreate(&handle_));
     CHECK_LT(hipblasLtMatmulPreferenceCreate(&preference_));
     CHECK_LT(hipblasLtMatmulPreferenceSetAttribute(preference_, HIPBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -104,7 +106,8 @@ class Lt {
       for (const bool a_transposed : {false, true}) {
         for (const bool b_transposed : {false, true}) {
           const std::size_t epilogue = std::is_integral_v<Element> ? turn % 2 * 2 : turn % std::size(kEpilogues);
-          one_product<Element>(step, captured, size, a_transposed, b_transposed, kEpilogues[epilogue]);
+          for (int algorithm = 0; algorithm < algorithms_; ++algorithm)
+            one_product<Element>(step, captured, size, a_transposed, b_transposed, kEpilogues[epilogue], algorithm);
           ++turn;
         }
       }
@@ -127,7 +130,7 @@ class Lt {
 
   template <typename Element>
   void one_product(int step, bool captured, const Sizes& size, bool a_transposed, bool b_transposed,
-                   const Epilogue& epilogue) {
+                   const Epilogue& epilogue, int algorithm) {
     using Result = typename Types<Element>::Result;
     program::Random random(static_cast<std::uint64_t>(step));
     const auto& a = made<Element>(size.rows, size.inner, a_transposed, random);
@@ -135,22 +138,23 @@ class Lt {
     const auto& c = made<Result>(size.rows, size.columns, false, random);
     const auto& d = made<Result>(size.rows, size.columns, false, random);
     const auto& bias = made<Result>(size.rows, 1, false, random);
-    works_.run(captured, [&] { call(size, a, a_transposed, b, b_transposed, c, epilogue, bias, d); });
+    works_.run(captured, [&] { call(size, a, a_transposed, b, b_transposed, c, epilogue, bias, d, algorithm); });
     std::vector<int> expected = host_product(a, a_transposed, b, b_transposed, size, 2, c);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       if (epilogue.bias) expected[i] += bias.numbers[i % bias.numbers.size()];
       if (epilogue.relu) expected[i] = std::max(expected[i], 0);
     }
-    char name[64];
-    std::snprintf(name, sizeof name, "%s %dx%dx%d %s%s%s", kName<Element>, size.rows, size.columns, size.inner,
-                  a_transposed ? "T" : "N", b_transposed ? "T" : "N", epilogue.name);
+    char name[80];
+    std::snprintf(name, sizeof name, "%s %dx%dx%d %s%s%s, algorithm %d", kName<Element>, size.rows, size.columns,
+                  size.inner, a_transposed ? "T" : "N", b_transposed ? "T" : "N", epilogue.name, algorithm);
     works_.compare(name, step, captured, expected, program::download(d.device, expected.size()));
   }
 
   /// d = 2 a b + c, and the epilogue.
   template <typename Element, typename Result>
   void call(const Sizes& size, const Matrix<Element>& a, bool a_transposed, const Matrix<Element>& b, bool b_transposed,
-            const Matrix<Result>& c, const Epilogue& epilogue, const Matrix<Result>& bias, const Matrix<Result>& d) {
+            const Matrix<Result>& c, const Epilogue& epilogue, const Matrix<Result>& bias, const Matrix<Result>& d,
+            int algorithm) {
     using T = Types<Element>;
     const Layout a_layout(T::kElement, a.rows, a_transposed ? size.rows : size.inner);
     const Layout b_layout(T::kElement, b.rows, b_transposed ? size.inner : size.columns);
@@ -167,18 +171,21 @@ class Lt {
       set(HIPBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, T::kResult);
       set(HIPBLASLT_MATMUL_DESC_BIAS_POINTER, bias.device);
     }
-    hipblasLtMatmulHeuristicResult_t algorithm{};
+    std::vector<hipblasLtMatmulHeuristicResult_t> offered(algorithms_ == 1 ? 1 : kOffered);
     int found = 0;
     CHECK_LT(hipblasLtMatmulAlgoGetHeuristic(handle_, product, a_layout.get(), b_layout.get(), result.get(),
-                                             result.get(), preference_, 1, &algorithm, &found));
+                                             result.get(), preference_, static_cast<int>(offered.size()),
+                                             offered.data(), &found));
     if (found == 0) check_lt(HIPBLAS_STATUS_NOT_SUPPORTED, "hipblasLtMatmulAlgoGetHeuristic");
+    const auto& chosen = offered[static_cast<std::size_t>(algorithm * found / algorithms_)];
     const typename T::Scale one = 1, two = 2;
     CHECK_LT(hipblasLtMatmul(handle_, product, &two, a.device, a_layout.get(), b.device, b_layout.get(), &one, c.device,
-                             result.get(), d.device, result.get(), &algorithm.algo, workspace_, kWorkspaceBytes,
+                             result.get(), d.device, result.get(), &chosen.algo, workspace_, kWorkspaceBytes,
                              works_.stream()));
     CHECK_LT(hipblasLtMatmulDescDestroy(product));
   }
 
+  const int algorithms_;
   Works works_;
   char* workspace_;
   hipblasLtHandle_t handle_ = nullptr;
@@ -190,8 +197,8 @@ class Lt {
 
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  const program::Options options(argc, argv, {{"steps", "3"}});
-  Lt lt;
+  const program::Options options(argc, argv, {{"steps", "3"}, {"algorithms", "1"}});
+  Lt lt(options.number("algorithms"));
   for (int step = 0; step <= options.number("steps"); ++step) {
     const bool captured = step > 0;
     lt.products<float>(step, captured);

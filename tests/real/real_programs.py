@@ -119,8 +119,8 @@ PROGRAMS = [
       for name, about, devices, words in TRAINING),
     *(Program(f'rocblas_6.4_{isa[:6]}', f'rocBLAS, eager and captured, {isa[:6]}', '6.4.3', ('rocblas',), ('{made}/gemm',), lines, right=(),
               environment={'HSACPU_ISA': isa}) for isa in (GFX906, GFX908, GFX90A)),
-    Program('hipblaslt_7.2.4', 'hipBLASLt, eager and captured, gfx90a', '7.2.4', ('hipblaslt',), ('{made}/matmul_lt',), lines, right=(),
-            environment={'HSACPU_ISA': GFX90A}),
+    Program('hipblaslt_7.2.4', 'hipBLASLt, eager and captured, gfx90a', '7.2.4', ('hipblaslt',), ('{made}/matmul_lt', '--algorithms', '4'), lines,
+            right=(), environment={'HSACPU_ISA': GFX90A}, sample=('--algorithms', '1')),
     *(Program(f'primitives_{runtime}_{isa[:6]}', f'hipCUB, eager and captured, {isa[:6]}', runtime, ('hipcub',), ('{made}/primitives',), lines,
               right=(), environment={'HSACPU_ISA': isa}, served='54 of 72')
       for runtime in ('5.7.1', '6.4.3', '7.2.4') for isa in (GFX906, GFX90A)),
