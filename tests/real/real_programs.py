@@ -1,9 +1,9 @@
 """real_programs.py [--sample] [--checked] BUILD [NAME...]: programs of others, unmodified, on AMD's own runtimes and HSA on the CPU: each
 natively and under the library of the build folder BUILD. What they say of each of their tests, or print, has to be the same.
 
-`scripts/amd --rccl --rocblas --llama --hipcub` brings them. NAME is a pattern (rccl*). --sample: fewer tests of each, for a machine that
-checks every change. --checked: each access of each kernel and copy is held against live memory, and what is found
-fails the run. Prints a table; exit code 1: something failed or differs, 77: none of them is there.
+`scripts/amd --rccl --rocblas --hipblaslt --llama --hipcub` brings them. NAME is a pattern (rccl*). --sample: fewer tests of
+each, for a machine that checks every change. --checked: each access of each kernel and copy is held against live memory, and
+what is found fails the run. Prints a table; exit code 1: something failed or differs, 77: none of them is there.
 """
 import argparse
 import collections
@@ -119,6 +119,8 @@ PROGRAMS = [
       for name, about, devices, words in TRAINING),
     *(Program(f'rocblas_6.4_{isa[:6]}', f'rocBLAS, eager and captured, {isa[:6]}', '6.4.3', ('rocblas',), ('{made}/gemm',), lines, right=(),
               environment={'HSACPU_ISA': isa}) for isa in (GFX906, GFX908, GFX90A)),
+    Program('hipblaslt_7.2.4', 'hipBLASLt, eager and captured, gfx90a', '7.2.4', ('hipblaslt',), ('{made}/matmul_lt', '--algorithms', '4'), lines,
+            right=(), environment={'HSACPU_ISA': GFX90A}, sample=('--algorithms', '1')),
     *(Program(f'primitives_{runtime}_{isa[:6]}', f'hipCUB, eager and captured, {isa[:6]}', runtime, ('hipcub',), ('{made}/primitives',), lines,
               right=(), environment={'HSACPU_ISA': isa}, served='54 of 72')
       for runtime in ('5.7.1', '6.4.3', '7.2.4') for isa in (GFX906, GFX90A)),
