@@ -246,8 +246,7 @@ class Rank {
     const auto at = static_cast<std::size_t>(layer);
     const float* const upstream = layer == shape_.layers - 1 ? in_ : gradients_[at + 1];
     run(backward_, gradients_[at], static_cast<const float*>(activations_[at]), upstream, shape_.count);
-    split.time(Part::kCollectives,
-               [&] { communicator.all_reduce(sums_[at], gradients_[at], shape_.count, stream_); });
+    split.time(Part::kCollectives, [&] { communicator.all_reduce(sums_[at], gradients_[at], shape_.count, stream_); });
     ++operations_;
     run(update_, weights_[at], static_cast<const float*>(sums_[at]), shape_.count);
   }
@@ -396,8 +395,8 @@ int main(int argc, char** argv) {
                                   {"absent", "0"},
                                   {"split", "0"},
                                   {"times", ""}});
-  const Shape shape{options.number("steps"), options.number("layers"),   options.number("count"),
-                    options.number("extra"), options.number("patience"), options.number("absent"),
+  const Shape shape{options.number("steps"), options.number("layers"),    options.number("count"),
+                    options.number("extra"), options.number("patience"),  options.number("absent"),
                     options.text("mode"),    options.number("split") != 0};
   const std::string& drive = options.text("drive");
   if ((shape.mode != "eager" && shape.mode != "recapture" && shape.mode != "update" && shape.mode != "static") ||
