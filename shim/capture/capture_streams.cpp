@@ -42,7 +42,10 @@ bool CaptureStreams::joined_others(StreamKey key) noexcept {
 
 std::uint64_t CaptureStreams::record(hipEvent_t event, const CapturedStream& stream, bool in_shell) {
   CapturedEvent* known = find_event(event);
-  if (known == nullptr) known = &events_.add({event, stream.key, {}, false});
+  if (known == nullptr) {
+    noted_.add(event);
+    known = &events_.add({event, stream.key, {}, false});
+  }
   known->stream = stream.key;
   if (stream.tail.empty() && !known->tail.empty() && has_defect(Defect::kEventsKeepNodes)) return number(*known);
   known->tail = stream.tail;
@@ -71,6 +74,7 @@ void CaptureStreams::clear() noexcept {
   streams_.clear();
   events_.clear();
   elsewhere_.clear();
+  noted_.clear();
 }
 
 }  // namespace graphpool

@@ -7,6 +7,8 @@
 
 #include <hip/hip_runtime_api.h>
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -22,6 +24,31 @@ using OperationTail = std::vector<std::uint32_t>;
 
 /// Adds the indices of `more` that `tail` lacks, behind its own.
 void merge_tail(OperationTail& tail, const OperationTail& more);
+
+/// Knows handles that were noted in a capture. add() and clear() need the capture's lock, may_have() does not: another
+/// thread that takes that lock makes its owner wait (base/owner_lock.h).
+class NotedHandles {
+ public:
+  void add(const void* handle) noexcept {
+    std::atomic<std::uint64_t>& word = bits_[place_of(handle) / 64];
+    word.store(word.load(std::memory_order_relaxed) | bit_of(handle), std::memory_order_release);
+  }
+  void clear() noexcept {
+    for (std::atomic<std::uint64_t>& word : bits_) word.store(0, std::memory_order_relaxed);
+  }
+  /// Returns false only for handles that were not noted since the last clear().
+  bool may_have(const void* handle) const noexcept {
+    return (bits_[place_of(handle) / 64].load(std::memory_order_acquire) & bit_of(handle)) != 0;
+  }
+
+ private:
+  static constexpr int kLogBits = 9;
+  static std::uint64_t place_of(const void* handle) noexcept {
+    return (reinterpret_cast<std::uintptr_t>(handle) >> 4) * 0x9E3779B97F4A7C15u >> (64 - kLogBits);
+  }
+  static std::uint64_t bit_of(const void* handle) noexcept { return std::uint64_t{1} << place_of(handle) % 64; }
+  std::array<std::atomic<std::uint64_t>, (std::size_t{1} << kLogBits) / 64> bits_{};
+};
 
 struct CapturedStream {
   StreamKey key;
@@ -96,6 +123,8 @@ class CaptureStreams {
   }
   /// Whether the event has been recorded in this capture, perhaps elsewhere since.
   bool has_noted(hipEvent_t event) noexcept { return find_event(event) != nullptr || noted_elsewhere(event); }
+  /// Returns false only where has_noted() does. Needs no lock.
+  bool may_have_noted(hipEvent_t event) const noexcept { return noted_.may_have(event); }
   /// Notes that it was recorded elsewhere: it stands for nothing here now, but the runtime has noted it here.
   void event_recorded_elsewhere(hipEvent_t event);
   /// Forgets the event: its handle may come back as another event.
@@ -109,6 +138,7 @@ class CaptureStreams {
   KeyedRow<CapturedStream, &CapturedStream::key> streams_;  ///< the first one is the origin
   KeyedRow<CapturedEvent, &CapturedEvent::handle> events_;
   std::vector<hipEvent_t> elsewhere_;  ///< recorded here once, then elsewhere
+  NotedHandles noted_;                 ///< of events
 };
 
 }  // namespace graphpool

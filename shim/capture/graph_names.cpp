@@ -17,6 +17,7 @@ void GraphNames::clear() noexcept {
   if (std::exchange(given_, false)) g_named_captures.fetch_sub(1, std::memory_order_acq_rel);
   graph_ = nullptr;
   holds_objects_ = false;
+  noted_.clear();
 }
 
 bool GraphNames::ask_for_graph(hipStream_t origin) {
@@ -25,10 +26,16 @@ bool GraphNames::ask_for_graph(hipStream_t origin) {
   const auto ask = [&] {
     return next().hipStreamGetCaptureInfo_v2(origin, &status, nullptr, &graph_, nullptr, nullptr);
   };
-  return PrivateCalls::answered(ask) && status == hipStreamCaptureStatusActive && graph_ != nullptr;
+  const bool known = PrivateCalls::answered(ask) && status == hipStreamCaptureStatusActive && graph_ != nullptr;
+  noted_.add(graph_);
+  return known;
 }
 
-bool GraphNames::track() { return open_graphs().add(&tracked_); }
+bool GraphNames::track() {
+  if (!open_graphs().add(&tracked_)) return false;
+  noted_.add(open_graphs().handle(*tracked_));
+  return true;
+}
 
 bool GraphNames::names_graph(hipGraph_t handle) const noexcept {
   if (!given_) return false;

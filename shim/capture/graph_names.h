@@ -30,7 +30,10 @@ class GraphNames {
 
   /// The runtime's graph; null: it was not asked for.
   hipGraph_t graph() const noexcept { return graph_; }
-  void know_graph(hipGraph_t graph) noexcept { graph_ = graph; }
+  void know_graph(hipGraph_t graph) noexcept {
+    graph_ = graph;
+    noted_.add(graph);
+  }
   /// Asks the runtime which graph it captures into, by the capture's origin, if that is not known.
   bool ask_for_graph(hipStream_t origin);
   /// Makes a graph whose handles the program is given. Returns false where there is no handle left.
@@ -45,6 +48,8 @@ class GraphNames {
   /// Whether the program knows the capture's graph, or a node of it, by this handle. `nodes`: the runtime's, of the
   /// capture's operations.
   bool names_graph(hipGraph_t handle) const noexcept;
+  /// Returns false only where names_graph() does. Needs no lock.
+  bool may_name_graph(hipGraph_t handle) const noexcept { return noted_.may_have(handle); }
   bool names_node(hipGraphNode_t handle, const std::vector<hipGraphNode_t>& nodes) const noexcept;
   /// The operations whose nodes are named, each once. Nothing: the runtime must judge the names.
   std::optional<OperationTail> operations(const NamedNodes& named, const std::vector<hipGraphNode_t>& nodes) const;
@@ -57,6 +62,7 @@ class GraphNames {
   std::shared_ptr<TrackedGraph> tracked_;
   bool given_ = false;
   bool holds_objects_ = false;
+  NotedHandles noted_;  ///< of graph_ and tracked_
 };
 
 }  // namespace graphpool

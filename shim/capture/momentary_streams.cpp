@@ -59,7 +59,8 @@ bool keep_stream(hipStream_t stream) noexcept {
     fresh_streams().remove(stream);
     return true;
   }
-  return kept_streams().end(stream);
+  // Between the caller's question and this one another thread's call may have made the stream the program's.
+  return kept_streams().end(stream) || !g_private_handles.has(stream);
 }
 
 [[gnu::cold]] void any_stream_named() noexcept {

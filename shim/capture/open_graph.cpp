@@ -198,11 +198,12 @@ hipError_t add_node(CaptureSession& session, const AddedNode& added, Describe de
 }
 
 /// Calls use(session) for the open capture for which is_its(session) holds, under the session's lock. Returns false if
-/// there is none.
-template <typename IsIts, typename Use>
-bool with_named_capture(const IsIts& is_its, const Use& use) {
+/// there is none. Looks only into those for which may_be(session) holds, without the lock.
+template <typename MayBe, typename IsIts, typename Use>
+bool with_named_capture(const MayBe& may_be, const IsIts& is_its, const Use& use) {
   if (g_named_captures.load(std::memory_order_acquire) == 0) return false;
   for (const auto& session : open_sessions().all()) {
+    if (!may_be(*session)) continue;
     const LockGuard guard(session->lock);
     if (!is_its(*session)) continue;
     use(*session);
@@ -211,11 +212,14 @@ bool with_named_capture(const IsIts& is_its, const Use& use) {
   return false;
 }
 
-auto has_graph(hipGraph_t graph) {
-  return [graph](CaptureSession& session) {
+template <typename Use>
+bool with_capture_of(hipGraph_t graph, const Use& use) {
+  const auto may_be = [graph](const CaptureSession& session) { return session.may_name_graph(graph); };
+  const auto is_its = [graph](CaptureSession& session) {
     assume_held(session.lock);
     return session.names.names_graph(graph);
   };
+  return with_named_capture(may_be, is_its, use);
 }
 
 /// Makes the capture real, and no recording, for this reason.
@@ -252,30 +256,28 @@ hipError_t update_capture_dependencies(hipStream_t stream, const NamedNodes& nam
 
 bool add_to_capture(hipGraph_t graph, const AddedNode& added, Describe describe, NativeCapturedAdd forward,
                     hipError_t* result) {
-  return with_named_capture(has_graph(graph), [&](CaptureSession& session) {
+  return with_capture_of(graph, [&](CaptureSession& session) {
     assume_held(session.lock);
     *result = add_node(session, added, describe, forward);
   });
 }
 
 bool hold_by_capture(hipGraph_t graph, NativeGraphCall forward, hipError_t* result) {
-  return with_named_capture(has_graph(graph), [&](CaptureSession& session) {
+  return with_capture_of(graph, [&](CaptureSession& session) {
     assume_held(session.lock);
     *result = forward(session.names.graph());
     if (*result == hipSuccess) session.names.hold_objects();
   });
 }
 
-void expose_open_graph(hipGraph_t graph, const char* reason) {
-  with_named_capture(has_graph(graph), expose_for(reason));
-}
+void expose_open_graph(hipGraph_t graph, const char* reason) { with_capture_of(graph, expose_for(reason)); }
 
 void expose_open_node(hipGraphNode_t node, const char* reason) {
   const auto has_node = [node](CaptureSession& session) {
     assume_held(session.lock);
     return session.names.names_node(node, session.recorder.nodes());
   };
-  with_named_capture(has_node, expose_for(reason));
+  with_named_capture([](const CaptureSession&) { return true; }, has_node, expose_for(reason));
 }
 
 }  // namespace graphpool

@@ -42,7 +42,6 @@ constexpr bool leaves_joins(EntryId call) noexcept {
     case EntryId::hipStreamGetCaptureInfo_v2:
     case EntryId::hipStreamUpdateCaptureDependencies:
     case EntryId::hipStreamWaitEvent:
-    case EntryId::hipUserObjectCreate:
       return true;
     default:
       return false;

@@ -55,6 +55,9 @@ struct CaptureSession {
   /// Whether the capture is open, and the stream is one of its. Ask it under the lock: since the session was found,
   /// another thread may have ended the capture, or the stream's part in it.
   bool has_stream(StreamKey key) noexcept REQUIRES(lock) { return serial != 0 && streams.find(key) != nullptr; }
+  /// Return false only where the capture has not noted the event, or does not name the graph. Need no lock.
+  bool may_have_noted(hipEvent_t event) const noexcept NOT_CHECKED { return streams.may_have_noted(event); }
+  bool may_name_graph(hipGraph_t graph) const noexcept NOT_CHECKED { return names.may_name_graph(graph); }
   bool shell() const noexcept REQUIRES(lock) { return matcher.shell() != nullptr; }
   /// Whether the test is true of an operation of the capture, withheld or not.
   bool has(OperationTest test) const REQUIRES(lock) { return shell() ? matcher.withholds(test) : recorder.has(test); }

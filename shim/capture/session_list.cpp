@@ -37,6 +37,7 @@ std::pair<StreamKey, OpenSessions::Session> OpenSessions::find_own() {
 
 OpenSessions::Session OpenSessions::find_event(hipEvent_t event) {
   const auto knows = [event](const Session& session) {
+    if (!session->may_have_noted(event)) return false;
     const LockGuard guard(session->lock);
     return session->streams.find_event(event) != nullptr;
   };
@@ -50,7 +51,7 @@ bool OpenSessions::forget_event(hipEvent_t event, const CaptureSession* recorded
   if (only().get() == recorded_in) return false;
   bool noted = false;
   for (const Session& session : all()) {
-    if (session.get() == recorded_in) continue;
+    if (session.get() == recorded_in || !session->may_have_noted(event)) continue;
     const LockGuard guard(session->lock);
     noted = session->streams.has_noted(event) || noted;
     session->streams.event_recorded_elsewhere(event);
@@ -60,6 +61,7 @@ bool OpenSessions::forget_event(hipEvent_t event, const CaptureSession* recorded
 
 void OpenSessions::event_destroyed(hipEvent_t event) {
   const auto forget = [event](const Session& session) {
+    if (!session->may_have_noted(event)) return;
     const LockGuard guard(session->lock);
     session->streams.event_destroyed(event);
   };

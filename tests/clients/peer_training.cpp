@@ -10,14 +10,19 @@
 //           threads   a thread a device
 //   --extra           compute kernels a layer beyond the least
 //   --absent 1        the second device is launched nothing: the first gives up waiting for it
+//   --split 1         also writes to stderr where each rank's host time went: us a step by part, the median of the last
+//                     half of the steps
 //
 // Activations and gradients come from hipMalloc in each step, but for `static`. All numbers are whole and small, so
 // that sums are exact. Prints a checksum of each rank's weights in each step, and whether they are what the host
 // computes.
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdarg>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -48,8 +53,52 @@ struct Shape {
   int steps, layers, count, extra, patience;
   int absent;  ///< the rank that launches nothing; 0: none
   std::string mode;
+  bool split;
   bool captures() const { return mode != "eager"; }
   bool fresh() const { return mode != "static"; }
+};
+
+/// What a step's host time is split into.
+enum class Part { kAllocate, kBegin, kKernels, kCollectives, kEnd, kInstantiate, kLaunch, kWait, kDestroy, kMeet };
+constexpr const char* kPartNames[] = {"allocate",    "begin",  "kernels", "collectives", "end",
+                                      "instantiate", "launch", "wait",    "destroy",     "meet"};
+constexpr std::size_t kParts = std::size(kPartNames);
+
+/// The time of a rank's host work, by part.
+class Split {
+ public:
+  explicit Split(bool wanted) : wanted_(wanted) {}
+  /// Times `act` as this part.
+  template <typename Act>
+  void time(Part part, const Act& act) {
+    if (!wanted_) return act();
+    const auto started = Clock::now();
+    act();
+    now_[static_cast<std::size_t>(part)] += std::chrono::duration<double, std::micro>(Clock::now() - started).count();
+  }
+  void end_step() {
+    if (wanted_) steps_.push_back(std::exchange(now_, {}));
+  }
+  void print(int rank) const {
+    if (steps_.empty()) return;
+    double sum = 0;
+    std::fprintf(stderr, "rank %d, us a step:", rank);
+    for (std::size_t part = 0; part < kParts; ++part) {
+      std::vector<double> values;
+      for (std::size_t step = steps_.size() / 2; step < steps_.size(); ++step) values.push_back(steps_[step][part]);
+      std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+      const double median = values[values.size() / 2];
+      std::fprintf(stderr, " %s %.1f", kPartNames[part], median);
+      sum += median;
+    }
+    std::fprintf(stderr, " sum %.1f\n", sum);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const bool wanted_;
+  std::array<double, kParts> now_{};
+  std::vector<std::array<double, kParts>> steps_;
 };
 
 constexpr int kPeriod = 7;  ///< all elements so far apart are alike
@@ -60,6 +109,7 @@ class Rank {
  public:
   Rank(int rank, const Shape& shape)
       : communicator(rank, shape.patience),
+        split(shape.split),
         rank_(rank),
         shape_(shape),
         kernels_(kSource),
@@ -84,6 +134,7 @@ class Rank {
   }
 
   peers::Communicator communicator;
+  Split split;
 
   void use() const { CHECK(hipSetDevice(rank_)); }
   int operations() const { return operations_; }
@@ -99,10 +150,11 @@ class Rank {
   }
   /// Nobody may be in a collective.
   void prepare() {
-    if (shape_.fresh()) allocate();
+    if (shape_.fresh()) split.time(Part::kAllocate, [this] { allocate(); });
   }
   void begin() {
-    if (issues() && shape_.captures()) CHECK(hipStreamBeginCapture(stream_, hipStreamCaptureModeThreadLocal));
+    if (issues() && shape_.captures())
+      split.time(Part::kBegin, [this] { CHECK(hipStreamBeginCapture(stream_, hipStreamCaptureModeThreadLocal)); });
   }
   /// Of `phases()`: a layer forwards, then a layer backwards.
   void issue(int phase) {
@@ -118,24 +170,23 @@ class Rank {
   void end() {
     if (!issues() || !shape_.captures()) return;
     hipGraph_t graph = nullptr;
-    CHECK(hipStreamEndCapture(stream_, &graph));
-    if (exec_ == nullptr) {
-      CHECK(hipGraphInstantiate(&exec_, graph, nullptr, nullptr, 0));
-    } else {
-      hipGraphNode_t node = nullptr;
-      hipGraphExecUpdateResult result{};
-      CHECK(hipGraphExecUpdate(exec_, graph, &node, &result));
-    }
-    CHECK(hipGraphDestroy(graph));
+    split.time(Part::kEnd, [&] { CHECK(hipStreamEndCapture(stream_, &graph)); });
+    split.time(Part::kInstantiate, [&] { make_exec(graph); });
+    split.time(Part::kDestroy, [&] { CHECK(hipGraphDestroy(graph)); });
   }
   void launch() {
-    if (shape_.captures() && (rank_ == 0 || rank_ != shape_.absent)) CHECK(hipGraphLaunch(exec_, stream_));
+    if (shape_.captures() && (rank_ == 0 || rank_ != shape_.absent))
+      split.time(Part::kLaunch, [this] { CHECK(hipGraphLaunch(exec_, stream_)); });
   }
-  void wait() { CHECK(hipStreamSynchronize(stream_)); }
+  void wait() {
+    split.time(Part::kWait, [this] { CHECK(hipStreamSynchronize(stream_)); });
+  }
   /// Nobody may be in a collective.
   void finish() {
-    if (shape_.mode == "recapture") CHECK(hipGraphExecDestroy(std::exchange(exec_, nullptr)));
-    if (shape_.fresh()) release();
+    split.time(Part::kDestroy, [this] {
+      if (shape_.mode == "recapture") CHECK(hipGraphExecDestroy(std::exchange(exec_, nullptr)));
+      if (shape_.fresh()) release();
+    });
   }
 
   /// The weights of the first layer, which depend on all others'.
@@ -155,6 +206,15 @@ class Rank {
   std::size_t bytes() const { return count() * sizeof(float); }
   bool issues() const { return shape_.fresh() || exec_ == nullptr; }
 
+  void make_exec(hipGraph_t graph) {
+    if (exec_ == nullptr) {
+      CHECK(hipGraphInstantiate(&exec_, graph, nullptr, nullptr, 0));
+    } else {
+      hipGraphNode_t node = nullptr;
+      hipGraphExecUpdateResult result{};
+      CHECK(hipGraphExecUpdate(exec_, graph, &node, &result));
+    }
+  }
   void allocate() {
     for (int layer = 0; layer < shape_.layers; ++layer)
       for (std::vector<float*>* const each : {&activations_, &gradients_, &sums_})
@@ -169,7 +229,9 @@ class Rank {
 
   template <typename... Arguments>
   void run(hipFunction_t function, Arguments... arguments) {
-    program::launch(function, program::blocks_for(shape_.count), dim3(program::kThreads), stream_, arguments...);
+    split.time(Part::kKernels, [&] {
+      program::launch(function, program::blocks_for(shape_.count), dim3(program::kThreads), stream_, arguments...);
+    });
     ++operations_;
   }
   void forward(int layer) {
@@ -184,7 +246,7 @@ class Rank {
     const auto at = static_cast<std::size_t>(layer);
     const float* const upstream = layer == shape_.layers - 1 ? in_ : gradients_[at + 1];
     run(backward_, gradients_[at], static_cast<const float*>(activations_[at]), upstream, shape_.count);
-    communicator.all_reduce(sums_[at], gradients_[at], shape_.count, stream_);
+    split.time(Part::kCollectives, [&] { communicator.all_reduce(sums_[at], gradients_[at], shape_.count, stream_); });
     ++operations_;
     run(update_, weights_[at], static_cast<const float*>(sums_[at]), shape_.count);
   }
@@ -271,6 +333,7 @@ void train(const Ranks& ranks, const Shape& shape, program::StepTimes& times) {
     for_each(std::mem_fn(&Rank::wait));
     for_each(std::mem_fn(&Rank::finish));
     times.stop();
+    for (const auto& rank : ranks) rank->split.end_step();
     for_each([step](Rank& rank) { rank.tell(step); });
   }
 }
@@ -291,23 +354,25 @@ class MeetingPoint {
 void train_in_threads(const Ranks& ranks, const Shape& shape, program::StepTimes& times) {
   MeetingPoint point;
   const auto drive = [&](Rank& rank, program::StepTimes* clock) {
+    const auto meet = [&] { rank.split.time(Part::kMeet, [&] { point.meet(); }); };
     rank.use();
     for (int step = 0; step < shape.steps; ++step) {
       rank.feed(step);
       point.meet();
       if (clock != nullptr) clock->start();
       rank.prepare();
-      if (shape.fresh()) point.meet();
+      if (shape.fresh()) meet();
       rank.begin();
       for (int phase = 0; phase < rank.phases(); ++phase) rank.issue(phase);
       rank.end();
-      if (shape.captures()) point.meet();  // no graph is made while a kernel waits for its peer
+      if (shape.captures()) meet();  // no graph is made while a kernel waits for its peer
       rank.launch();
       rank.wait();
-      point.meet();
+      meet();
       rank.finish();
-      point.meet();
+      meet();
       if (clock != nullptr) clock->stop();
+      rank.split.end_step();
       rank.tell(step);
     }
   };
@@ -328,10 +393,11 @@ int main(int argc, char** argv) {
                                   {"extra", "3"},
                                   {"patience", "20000000"},
                                   {"absent", "0"},
+                                  {"split", "0"},
                                   {"times", ""}});
-  const Shape shape{options.number("steps"), options.number("layers"),   options.number("count"),
-                    options.number("extra"), options.number("patience"), options.number("absent"),
-                    options.text("mode")};
+  const Shape shape{options.number("steps"), options.number("layers"),    options.number("count"),
+                    options.number("extra"), options.number("patience"),  options.number("absent"),
+                    options.text("mode"),    options.number("split") != 0};
   const std::string& drive = options.text("drive");
   if ((shape.mode != "eager" && shape.mode != "recapture" && shape.mode != "update" && shape.mode != "static") ||
       (drive != "one" && drive != "threads") || shape.layers < 1) {
@@ -350,6 +416,7 @@ int main(int argc, char** argv) {
     (drive == "one" ? train : train_in_threads)(ranks, shape, times);
   }
   bool right = true;
+  for (int rank = 0; rank < kRanks; ++rank) ranks[static_cast<std::size_t>(rank)]->split.print(rank);
   for (const auto& rank : ranks) {
     rank->use();
     right = rank->is_right() && right;

@@ -64,6 +64,27 @@ TEST_F(SessionListTest, streams_are_found_until_they_leave_or_the_capture_is_ove
   EXPECT_EQ(watchers, g_fork_watchers.load());
 }
 
+TEST_F(SessionListTest, an_event_that_no_other_capture_has_noted_takes_no_lock_of_another) {
+  const Session first = open(kOrigin), second = open(kOther);
+  const auto event = reinterpret_cast<hipEvent_t>(0x5000), foreign = reinterpret_cast<hipEvent_t>(0x6000);
+  record(first, event);
+  EXPECT_TRUE(first->may_have_noted(event));
+  EXPECT_FALSE(first->may_have_noted(foreign));
+  {
+    const LockGuard guard(second->lock);
+    std::thread([&] {
+      EXPECT_FALSE(sessions_.forget_event(event, first.get()));
+      EXPECT_EQ(first, sessions_.find_event(event));
+      EXPECT_EQ(nullptr, sessions_.find_event(foreign));
+      sessions_.event_destroyed(foreign);
+    }).join();
+  }
+  EXPECT_TRUE(sessions_.forget_event(event, second.get()));
+  EXPECT_TRUE(first->may_have_noted(event)) << "the runtime has noted it there";
+  sessions_.close(first);
+  sessions_.close(second);
+}
+
 TEST_F(SessionListTest, a_capture_is_over_once) {
   const Session first = open(kOrigin), second = open(kOther);
   sessions_.add(kFork, first);

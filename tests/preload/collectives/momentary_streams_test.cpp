@@ -1,6 +1,7 @@
 // Streams that a program makes inside a capture for a moment, as RCCL 2.27 does in each collective: it makes one, lets
 // it wait for an event of the capture, asks where it stands and destroys it. Natively and under the library answers,
 // errors and results are the same. In a capture that is served such streams cost the runtime no call.
+#include <atomic>
 #include <thread>
 
 #include "tests/preload/graphs/registered.h"
@@ -172,6 +173,21 @@ TEST_F(MomentaryStreams, rule_47_are_refused_inside_the_capture_too) {
   expected_ = mixed(mixed(expected_, 1), 2);
   EXPECT_EQ(expected_, buffer_.value());
   usual_step();
+}
+
+TEST_F(MomentaryStreams, are_the_programs_while_another_threads_calls_make_joins) {
+  for (int i = 0; i < 3; ++i) usual_step();
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    while (!done) {
+      hipEvent_t event = nullptr;
+      OK(hipEventCreate(&event));
+      OK(hipEventDestroy(event));
+    }
+  });
+  for (int i = 0; i < 1000; ++i) usual_step();
+  done = true;
+  other.join();
 }
 
 TEST_F(MomentaryStreams, of_a_capture_that_becomes_real_later) {
