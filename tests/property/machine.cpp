@@ -48,6 +48,7 @@ bool Features::set(const std::string& name) {
                                                {"host_fills", &host_fills},
                                                {"waits_once", &waits_once},
                                                {"null_order_alone", &null_order_alone},
+                                               {"left_events", &left_events},
                                                {"forks_one_way", &forks_one_way},
                                                {"frees_captured", &frees_captured},
                                                {"weighed", &weighed}};
@@ -494,6 +495,12 @@ bool Machine::forks_back(const Step& step) {
          of.recorded_on != on.capture->origin;
 }
 
+/// Whether a stream still takes part in the capture.
+bool Machine::is_open(const Capture* capture) const {
+  return std::any_of(streams_.begin(), streams_.end(),
+                     [capture](const Stream& each) { return each.capture.get() == capture; });
+}
+
 /// Whether the step allocates or frees in the null stream's order while a blocking stream captures.
 bool Machine::in_null_order(const Step& step) {
   const auto& n = step.number;
@@ -521,6 +528,16 @@ bool Machine::survived(const Step& step) {
       if (!features_.kept_nodes || n[1] < 0 || n[1] > kLegacy || !event_at(n[0]).had_nodes) return true;
       const Stream& on = stream(n[1], step.thread);
       return !on.capture || !on.tail.empty();
+    }
+    case Kind::event_destroy: {
+      const Event gone = event_at(n[0]);
+      return !features_.left_events || std::none_of(gone.left.begin(), gone.left.end(),
+                                                    [&](const auto& capture) { return is_open(capture.get()); });
+    }
+    case Kind::bad_call: {
+      if (!features_.lost_captures || n[0] % 32 < 22 || n[0] % 32 > 26) return true;
+      const Stream& on = streams_[static_cast<std::size_t>(n[1] % kStreams)];
+      return !on.stale && !on.lost;
     }
     case Kind::begin: {
       if (features_.own_captures && n[0] == kPerThread) return false;

@@ -68,7 +68,8 @@ struct Features {
   bool host_fills = false;         ///< fill pinned memory in a graph
   bool waits_once = false;         ///< wait in a capture for a node that the stream comes right behind already
   bool null_order_alone = false;   ///< have memory in the null stream's order while a blocking stream captures
-  bool forks_one_way = false;      ///< let a stream that joined a capture wait for another that did, or for itself
+  bool left_events = false;    ///< record an event of a capture elsewhere, then destroy it before that capture's end
+  bool forks_one_way = false;  ///< let a stream that joined a capture wait for another that did, or for itself
 
   bool weighed = false;  ///< weigh_captures() was called before the first program
 
@@ -125,7 +126,8 @@ struct Node {
 
 struct Capture {
   std::uint64_t number = 0;
-  int origin = 0, thread = 0, device = 0;
+  int origin = -1;  ///< the stream it began on; -1: not known
+  int thread = 0, device = 0;
   unsigned long long id = 0;
   std::uint64_t begun = 0;  ///< in the order of generations; 0: not known
   std::vector<Node> nodes;
@@ -152,8 +154,9 @@ struct Event {
   std::shared_ptr<const Capture> noted;  ///< the capture it was last recorded in; null: in none yet
   int device = 0;
   Clock clock;
-  std::uint64_t captured = 0;  ///< number of the capture it was last recorded in
-  int recorded_on = -1;        ///< there: the stream
+  std::uint64_t captured = 0;                        ///< number of the capture it was last recorded in
+  int recorded_on = -1;                              ///< there: the stream
+  std::vector<std::shared_ptr<const Capture>> left;  ///< it was recorded in these, then on another stream
   std::vector<int> tail;
   bool had_nodes = false;  ///< it has been recorded behind nodes of a capture
   bool orphan = false;     ///< the stream it was recorded on is gone
@@ -258,6 +261,7 @@ class Machine {
   bool survived(const Step& step);
   bool waits_again(const Step& step);
   bool forks_back(const Step& step);
+  bool is_open(const Capture* capture) const;
   bool in_null_order(const Step& step);
   bool free_is_ordered(const Buffer& target, Stream& on, bool in_order) const;
   std::uint64_t module_of(const Work& work) const { return work.module() < 0 ? 0 : module(work.module()).generation; }

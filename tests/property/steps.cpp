@@ -847,6 +847,7 @@ std::string Machine::perform(const Step& step) {
       }
       event.orphan = false;
       event.agent = on.agent;
+      if (event.captured != 0 && event.recorded_on != n[1]) event.left.push_back(event.noted);
       if (on.capture && !on.capture->doubtful) event.dangling = false;  // else the runtime may still take it for that
       if (on.capture) {
         event.foreign = on.capture->doubtful && (event.foreign || (event.noted && event.noted != on.capture));
@@ -944,6 +945,7 @@ std::string Machine::perform(const Step& step) {
       on.capture = std::make_shared<Capture>();
       on.capture->number = ++captures_;
       on.capture->begun = ++generations_;
+      on.capture->origin = static_cast<int>(n[0]);
       on.capture->thread = step.thread;
       on.capture->device = on.device;
       on.capture->own_of = n[0] == kPerThread ? step.thread : -1;
