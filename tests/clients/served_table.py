@@ -11,15 +11,15 @@ import runs  # noqa: E402
 
 HEAD = '| framework | what its step does | served |\n| --- | --- | --- |\n'
 CAPTURES, UPDATES, LAUNCHES = 'captures_served', 'updates_served', 'launches_by_an_exec_there_was'
-WHAT = {CAPTURES: 'captures', UPDATES: 'updates', LAUNCHES: 'launches by an exec that was there'}
+WHAT = {CAPTURES: 'captures', UPDATES: 'updates', LAUNCHES: 'launches by an exec made before'}
 # The framework, what its step does, the program and its arguments, and the rate that tells.
 ROWS = [
     ('PyTorch', 'captures each step anew, in a pool of its own', ['torch_recapture'], CAPTURES),
     ('PyTorch', 'captures a training step, autograd in its own thread', ['autograd'], CAPTURES),
-    ('JAX (XLA)', 'sets the nodes whose buffers moved; each has two places by turns', ['xla'], LAUNCHES),
-    ('llama.cpp', 'captures each token and updates one exec, on HIP 5 (below)', ['llama'], UPDATES),
-    ('vLLM, SGLang', 'captures 40 graphs, and all of them again after each of four wake-ups', ['many_graphs', '--graphs', '40'], CAPTURES),
-    ('vLLM, SGLang', 'captures 200 graphs, and all of them again after each of four wake-ups', ['many_graphs'], CAPTURES),
+    ('JAX (XLA)', 'sets the nodes whose buffers moved, between two addresses by turns', ['xla'], LAUNCHES),
+    ('llama.cpp', 'captures each token, as a copy moves, and updates one exec, on HIP 5 (below)', ['llama'], UPDATES),
+    ('vLLM, SGLang', 'captures 40 graphs, and all of them again after each of four wake-ups from sleep', ['many_graphs', '--graphs', '40'], CAPTURES),
+    ('vLLM, SGLang', 'captures 200 graphs, and all of them again after each of four wake-ups from sleep', ['many_graphs'], CAPTURES),
     ('Kokkos', 'adds nodes, then edges, each step anew', ['kokkos'], CAPTURES)]
 
 
