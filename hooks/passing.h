@@ -4,8 +4,8 @@
 // An entry asks Passing<its call>::now() before anything else. Where that is true, the entry counts the call and makes
 // it by Passing<its call>::call(), or, where there is no such function, forwards it. A failure that call() answers is
 // noted like that of a body. The thread is not marked as being inside the library: calls that the runtime makes to
-// itself are known by where they come from (in_runtime()). now() looks at the calling thread's own state first. All but
-// event records and waits pass only while the library is active.
+// itself meanwhile pass, too, or are known by in_runtime(). now() looks at the calling thread's own state first. All
+// but event records and waits pass only while the library is active.
 #pragma once
 
 #include <new>
@@ -70,7 +70,7 @@ template <>
 struct Passing<EntryId::hipStreamWaitEvent> {
   static bool now(const void*, hipStream_t stream, hipEvent_t event, unsigned int flags) noexcept {
     if (flags != 0 || !forks_pass() || may_be_private(event) || may_be_private(stream)) return false;
-    // The stream joins the capture; if it does not, the wait is work of its own.
+    // If the stream does not join the capture by it, the wait is work of the stream.
     work_counts().note_work_anywhere();
     t_error_possible = true;
     return true;
@@ -111,7 +111,7 @@ struct Passing<EntryId::hipModuleLaunchKernel> {
 // The other calls of a step (costs/step_costs.h) whose capture is left alone: its beginning and end, instantiate,
 // update, launch and destroy.
 
-/// Runs the body of a call that was to pass and could not.
+/// Runs the body of a call whose call() could not make it.
 template <typename Body>
 [[gnu::cold, gnu::noinline]] hipError_t body_after_all(const void* caller, Body&& body) {
   Entry entry(caller);
@@ -122,8 +122,8 @@ template <typename Body>
   }
 }
 
-/// Does so where the runtime has refused the call for lack of memory: the body makes it again, and gives memory back
-/// for a last try. The first refusal is out of the program's sight, because a later try may succeed.
+/// Runs it after the runtime refused the call for lack of memory: it tries again, then gives memory back and retries.
+/// The first refusal is out of the program's sight, because a later try may succeed.
 template <typename Body>
 [[gnu::cold, gnu::noinline]] hipError_t body_makes_room(const void* caller, Body&& body) {
   clear_error(hipSuccess);

@@ -19,14 +19,14 @@ void make_place(std::vector<Entry>& entries) {
   if (entries.size() == entries.capacity()) entries.reserve(2 * entries.size() + 1);
 }
 
-/// The free variant of the recording that was used least recently, or null.
+/// The least recently used free variant of the recording that does not run, or null.
 Variant* oldest_free(const Recording& recording) REQUIRES(g_recordings_lock) {
   Variant* oldest = nullptr;
   for (std::size_t i = 0; i < recording.free_variants; ++i) take_older(*recording.variants[i], &oldest);
   return oldest;
 }
 
-/// The free variant among these that was used least recently, of the device or of all (-1), or null.
+/// The least recently used free one of these, on the device (-1: any), that does not run; or null.
 Variant* oldest_free(const std::vector<Variant*>& variants, int device) REQUIRES(g_recordings_lock) {
   Variant* oldest = nullptr;
   for (Variant* const variant : variants)
@@ -212,7 +212,7 @@ Variant* ExecStore::take_free(Recording& recording, const Binding& binding, cons
       return from == to || std::memcmp(baked.data() + from, binding.data() + from, to - from) == 0;
     };
     if (baked.size() != binding.size()) return false;
-    // Nodes are set one after the other. The bytes near this one, set before it or not set yet, differ most often.
+    // Nodes are set one after the other, so the bytes next to this payload differ most often: they come first.
     const std::size_t first = begin - std::min(begin, kNear), last = std::min(end + kNear, binding.size());
     return same(first, begin) && same(end, last) &&
            (payload.empty() || std::memcmp(baked.data() + begin, payload.data(), payload.size()) == 0) &&
@@ -228,7 +228,7 @@ Variant* ExecStore::take_free_if(Recording& recording, int device, const Program
       variant.keep_no_longer();
       continue;
     }
-    // It was made of another graph of the program's, so its nodes could not be told apart.
+    // It was made of another graph of the program's, so the nodes that the program names are not its nodes.
     if (variant.graph == nullptr && variant.source != owner.source) continue;
     if (variant.device != device || variant.ring != nullptr || variant.health() != Health::kGood ||
         (!has_binding(variant.baked) && !seeded_defect(Seeded::kBindingIgnored)))
