@@ -1,6 +1,7 @@
 #include "shim/capture/make_real.h"
 
 #include <algorithm>
+#include <new>
 #include <unordered_map>
 #include <vector>
 
@@ -125,6 +126,20 @@ class WithheldOperations {
   std::unordered_map<int, SubstituteStream> substitutes_;  ///< by device
 };
 
+/// Issues what the session has withheld. Returns false if some of it could not be issued.
+bool issue_all(CaptureSession& session, const std::vector<const TreeNode*>& path) REQUIRES(session.lock) {
+  WithheldOperations withheld(session.streams, session.recorder, session.names.graph());
+  bool complete = true;
+  for (const TreeNode* const node : path) complete = withheld.issue(node->operation) && complete;
+  return withheld.set_tails() && complete;
+}
+
+/// What the program captured cannot be had any more: the end of the capture answers that it is invalidated.
+void lose(CaptureSession& session) noexcept REQUIRES(session.lock) {
+  session.fate.lose();
+  session.fate.reject("a withheld operation failed when it was issued");
+}
+
 }  // namespace
 
 void make_real(CaptureSession& session, const char* reason, const Signature* own) {
@@ -136,17 +151,17 @@ void make_real(CaptureSession& session, const char* reason, const Signature* own
   make_joins(session);
   const std::vector<const TreeNode*> path = session.matcher.withheld();
   session.matcher.leave_shell();
-  WithheldOperations withheld(session.streams, session.recorder, session.names.graph());
-  bool complete = true;
-  for (const TreeNode* const node : path) complete = withheld.issue(node->operation) && complete;
-  complete = withheld.set_tails() && complete;
-  if (session.follow == Follow::kKnown) session.fate.reject(kSeldomComesBack);
-  if (session.names.tracked() != nullptr)
-    open_graphs().made_real(*session.names.tracked(), session.names.graph(), session.recorder.nodes());
-  if (complete) return;
-  // What the program captured cannot be had any more: the end of the capture answers that it is invalidated.
-  session.fate.lose();
-  session.fate.reject("a withheld operation failed when it was issued");
+  try {
+    const bool complete = issue_all(session, path);
+    if (session.follow == Follow::kKnown) session.fate.reject(kSeldomComesBack);
+    if (session.names.tracked() != nullptr)
+      open_graphs().made_real(*session.names.tracked(), session.names.graph(), session.recorder.nodes());
+    if (!complete) lose(session);
+  } catch (const std::bad_alloc&) {
+    session.streams.forget_tails();  // they may name operations that were not issued
+    lose(session);
+    throw;
+  }
 }
 
 void make_real_before(CaptureSession& session, std::size_t offset, const char* reason, const Signature& own) {
