@@ -109,15 +109,18 @@ Variant* ExecStore::take_in(Recording& recording, std::unique_ptr<Variant>&& var
 void ExecStore::evict(Recording& recording, RetiredVariants* retired) {
   const auto evict_one = [&](Variant* variant) {
     assume_held(g_recordings_lock);
+    make_place(*retired);  // it may throw: no variant is destroyed under the lock
     ++variant->recording_->statistics.evicted;
     retired->push_back(remove(*variant->recording_, variant));
   };
   for (std::size_t i = 0; i < recording.free_variants;) {
     Variant* const variant = recording.variants[i].get();
-    if (!variant->kept_ && variant->idle())
-      retired->push_back(remove(recording, variant));
-    else
+    if (variant->kept_ || !variant->idle()) {
       ++i;
+      continue;
+    }
+    make_place(*retired);
+    retired->push_back(remove(recording, variant));
   }
   while (recording.variants.size() > settings_.most_variants) {
     Variant* const oldest = oldest_free(recording);
@@ -167,13 +170,16 @@ void ExecStore::evict_due() {
 }
 
 bool ExecStore::reclaim(int device) noexcept {
-  RetiredVariants retired;
-  {
+  bool any = false;
+  // One at a time, because a list of them would need host memory.
+  for (bool more = true; more; any = any || more) {
+    std::unique_ptr<Variant> oldest;  // destroyed when the lock is not held any more
     const LockGuard guard(g_recordings_lock);
-    while (auto oldest = take_oldest_free(device, ~std::uint64_t{0})) retired.push_back(std::move(oldest));
+    oldest = take_oldest_free(device, ~std::uint64_t{0});
+    more = oldest != nullptr;
   }
   const bool made_room = room_ != nullptr && room_->reclaim(device);
-  return made_room || !retired.empty();
+  return made_room || any;
 }
 
 void ExecStore::device_reset(int device) noexcept {
