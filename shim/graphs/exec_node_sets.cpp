@@ -174,13 +174,13 @@ bool ExecNodeSets::note_set(ProgramExec& exec, const NodeSet& set) {
       outlived_memory(recording, *exec.variant_in_call()))
     return false;
   const bool wants_own = exec.sets->wants_own(set.change);
+  exec.sets->note(set.index);  // it may throw: then the binding has the old bytes
   {
     const LockGuard guard(exec.lock);
     put_payload(set.operation, set.payload.begin(), exec.binding);
     exec.written = nullptr;
   }
   exec.sets->set(set.change);
-  exec.sets->note(set.index);
   if (!wants_own) return true;
   exec.sets->own_made();
   const LastErrorScope last_error;
