@@ -502,7 +502,7 @@ bool write_next_report(bool ended) noexcept {
   const LockGuard guard(g_writing);
   const bool more = !std::exchange(g_ended, g_ended || ended);
   try {
-    if (more) write_report(ended);
+    if (more && g_file != nullptr) write_report(ended);
   } catch (const std::bad_alloc&) {
     log_warn("no report: out of host memory");
   }
