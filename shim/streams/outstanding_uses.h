@@ -36,8 +36,8 @@ class OutstandingUses {
     const StreamKey key = stream_key(stream);
     if (several_.load(std::memory_order_relaxed)) return true;
     if (first_.load(std::memory_order_relaxed) != key) return second(key, plain_handle(stream));
-    first_used_.store(launch_clock() + 1, std::memory_order_relaxed);
-    return false;
+    first_used_.store(launch_clock() + 1);
+    return several_.load();  // a second stream that comes now has seen this use, or is seen here
   }
 
   /// Notes enqueued work of the stream that may write to these buffers (null: any). `by`: the launching ring, or null.
