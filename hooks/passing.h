@@ -14,6 +14,7 @@
 #include "hooks/bodies.h"
 #include "shim/base/trace.h"
 #include "shim/capture/capture.h"
+#include "shim/capture/put_off_joins.h"
 #include "shim/graphs/graphs.h"
 #include "shim/graphs/passed_calls.h"
 #include "shim/hip/entry.h"
@@ -139,7 +140,10 @@ struct Passing<EntryId::hipStreamBeginCapture> {
     hipError_t result = hipSuccess;
     if (begin_passing(caller, stream, mode, &result)) [[likely]]
       return result;
-    return body_after_all(caller, [&](Entry& entry) { return on_hipStreamBeginCapture(entry, stream, mode); });
+    return body_after_all(caller, [&](Entry& entry) {
+      make_joins();  // another capture is open: as run_checked() does
+      return on_hipStreamBeginCapture(entry, stream, mode);
+    });
   }
 };
 
@@ -168,15 +172,19 @@ struct Passing<EntryId::hipGraphInstantiate> {
     const hipError_t result = next().hipGraphInstantiate(exec, graph, error_node, log, log_bytes);
     if (result != hipErrorOutOfMemory) [[likely]]
       return exec_passed(exec, result);
-    return body_makes_room(
-        caller, [&](Entry& entry) { return on_hipGraphInstantiate(entry, exec, graph, error_node, log, log_bytes); });
+    return body_makes_room(caller, [&](Entry& entry) {
+      return exec_given(exec, on_hipGraphInstantiate(entry, exec, graph, error_node, log, log_bytes));
+    });
+  }
+  /// Makes the exec the program's, if there is one.
+  static hipError_t exec_given(hipGraphExec_t* exec, hipError_t result) noexcept {
+    if (result == hipSuccess) give_handle(exec);
+    return result;
   }
   static hipError_t exec_passed(hipGraphExec_t* exec, hipError_t result) noexcept {
     g_passed_instantiates.add();
-    if (result != hipSuccess) return result;
-    give_handle(exec);
-    t_step.exec = *exec;
-    return hipSuccess;
+    if (result == hipSuccess) t_step.exec = *exec;
+    return exec_given(exec, result);
   }
 };
 
@@ -190,8 +198,10 @@ struct Passing<EntryId::hipGraphInstantiateWithFlags> {
     const hipError_t result = next().hipGraphInstantiateWithFlags(exec, graph, flags);
     if (result != hipErrorOutOfMemory) [[likely]]
       return Passing<EntryId::hipGraphInstantiate>::exec_passed(exec, result);
-    return body_makes_room(caller,
-                           [&](Entry& entry) { return on_hipGraphInstantiateWithFlags(entry, exec, graph, flags); });
+    return body_makes_room(caller, [&](Entry& entry) {
+      return Passing<EntryId::hipGraphInstantiate>::exec_given(
+          exec, on_hipGraphInstantiateWithFlags(entry, exec, graph, flags));
+    });
   }
 };
 
