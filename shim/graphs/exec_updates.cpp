@@ -170,7 +170,7 @@ hipError_t ExecUpdates::update_natively(ProgramExec& exec, NativeUpdate by, cons
 void ExecUpdates::note_native_update(ProgramExec& exec, HeldRecording former, NativeUpdate by,
                                      std::uint64_t freed_before) {
   if ((!by.recording && !by.plain) || exec.made_for_children >= ProgramExec::kMostForChildren) {
-    exec.leave(!by.recording ? "an update by a graph that the program has changed" : kOtherChildGraphs);
+    exec.leave(by.recording || by.plain ? kOtherChildGraphs : "an update by a graph that the program has changed");
   } else if (may_serve_again(exec, by)) {
     serve_again(exec, std::move(by), freed_before);
   } else if (exec.followed() && !former) {
