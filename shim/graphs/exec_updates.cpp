@@ -200,8 +200,9 @@ void ExecUpdates::serve_again(ProgramExec& exec, NativeUpdate by, std::uint64_t 
   {
     const LockGuard guard(exec.lock);
     const LockGuard recordings(g_recordings_lock);
-    Recording& recording = *by.recording.release();
+    Recording& recording = *by.recording;
     exec.become_served(recording, *parts_.store.take_in(recording, std::move(exec.own), &exec));
+    static_cast<void>(by.recording.release());  // the exec's from now on; take_in() may throw
     exec.bind(*by.binding, Way::kUpdate);
     parts_.builder.note_updated(recording, *exec.variant, exec.binding, freed_before);
   }
