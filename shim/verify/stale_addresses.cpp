@@ -241,7 +241,7 @@ bool StaleAddresses::judge(const Operation& operation, std::uint64_t address, bo
   bool known = false;
   {
     const LockGuard guard(lock_);
-    known = find(freed_, address, &freed) && freed.order >= before;
+    known = find(freed_, address, &freed) && (before == 0 || freed.order == before);
   }
   if (before != 0 || known) {
     if (before == 0 && shared_memory().knows(address)) return false;  // somebody has mapped something there since
