@@ -4,8 +4,8 @@
 // An entry asks Passing<its call>::now() before anything else. Where that is true, the entry counts the call and makes
 // it by Passing<its call>::call(), or, where there is no such function, forwards it. A failure that call() answers is
 // noted like that of a body. The thread is not marked as being inside the library: calls that the runtime makes to
-// itself are known by where they come from (in_runtime()). now() looks at the calling thread's own state first. All but
-// event records and waits pass only while the library is active.
+// itself meanwhile pass, too, or are known by in_runtime(). now() looks at the calling thread's own state first. All
+// but event records and waits pass only while the library is active.
 #pragma once
 
 #include <new>
@@ -14,6 +14,7 @@
 #include "hooks/bodies.h"
 #include "shim/base/trace.h"
 #include "shim/capture/capture.h"
+#include "shim/capture/put_off_joins.h"
 #include "shim/graphs/graphs.h"
 #include "shim/graphs/passed_calls.h"
 #include "shim/hip/entry.h"
@@ -70,7 +71,7 @@ template <>
 struct Passing<EntryId::hipStreamWaitEvent> {
   static bool now(const void*, hipStream_t stream, hipEvent_t event, unsigned int flags) noexcept {
     if (flags != 0 || !forks_pass() || may_be_private(event) || may_be_private(stream)) return false;
-    // The stream joins the capture; if it does not, the wait is work of its own.
+    // If the stream does not join the capture by it, the wait is work of the stream.
     work_counts().note_work_anywhere();
     t_error_possible = true;
     return true;
@@ -111,7 +112,7 @@ struct Passing<EntryId::hipModuleLaunchKernel> {
 // The other calls of a step (costs/step_costs.h) whose capture is left alone: its beginning and end, instantiate,
 // update, launch and destroy.
 
-/// Runs the body of a call that was to pass and could not.
+/// Runs the body of a call whose call() could not make it.
 template <typename Body>
 [[gnu::cold, gnu::noinline]] hipError_t body_after_all(const void* caller, Body&& body) {
   Entry entry(caller);
@@ -122,8 +123,8 @@ template <typename Body>
   }
 }
 
-/// Does so where the runtime has refused the call for lack of memory: the body makes it again, and gives memory back
-/// for a last try. The first refusal is out of the program's sight, because a later try may succeed.
+/// Runs it after the runtime refused the call for lack of memory: it tries again, then gives memory back and retries.
+/// The first refusal is out of the program's sight, because a later try may succeed.
 template <typename Body>
 [[gnu::cold, gnu::noinline]] hipError_t body_makes_room(const void* caller, Body&& body) {
   clear_error(hipSuccess);
@@ -139,7 +140,10 @@ struct Passing<EntryId::hipStreamBeginCapture> {
     hipError_t result = hipSuccess;
     if (begin_passing(caller, stream, mode, &result)) [[likely]]
       return result;
-    return body_after_all(caller, [&](Entry& entry) { return on_hipStreamBeginCapture(entry, stream, mode); });
+    return body_after_all(caller, [&](Entry& entry) {
+      make_joins();  // another capture is open: as run_checked() does
+      return on_hipStreamBeginCapture(entry, stream, mode);
+    });
   }
 };
 
@@ -168,15 +172,19 @@ struct Passing<EntryId::hipGraphInstantiate> {
     const hipError_t result = next().hipGraphInstantiate(exec, graph, error_node, log, log_bytes);
     if (result != hipErrorOutOfMemory) [[likely]]
       return exec_passed(exec, result);
-    return body_makes_room(
-        caller, [&](Entry& entry) { return on_hipGraphInstantiate(entry, exec, graph, error_node, log, log_bytes); });
+    return body_makes_room(caller, [&](Entry& entry) {
+      return exec_given(exec, on_hipGraphInstantiate(entry, exec, graph, error_node, log, log_bytes));
+    });
+  }
+  /// Makes the exec the program's, if there is one.
+  static hipError_t exec_given(hipGraphExec_t* exec, hipError_t result) noexcept {
+    if (result == hipSuccess) give_handle(exec);
+    return result;
   }
   static hipError_t exec_passed(hipGraphExec_t* exec, hipError_t result) noexcept {
     g_passed_instantiates.add();
-    if (result != hipSuccess) return result;
-    give_handle(exec);
-    t_step.exec = *exec;
-    return hipSuccess;
+    if (result == hipSuccess) t_step.exec = *exec;
+    return exec_given(exec, result);
   }
 };
 
@@ -190,8 +198,10 @@ struct Passing<EntryId::hipGraphInstantiateWithFlags> {
     const hipError_t result = next().hipGraphInstantiateWithFlags(exec, graph, flags);
     if (result != hipErrorOutOfMemory) [[likely]]
       return Passing<EntryId::hipGraphInstantiate>::exec_passed(exec, result);
-    return body_makes_room(caller,
-                           [&](Entry& entry) { return on_hipGraphInstantiateWithFlags(entry, exec, graph, flags); });
+    return body_makes_room(caller, [&](Entry& entry) {
+      return Passing<EntryId::hipGraphInstantiate>::exec_given(
+          exec, on_hipGraphInstantiateWithFlags(entry, exec, graph, flags));
+    });
   }
 };
 

@@ -70,6 +70,11 @@ void CaptureStreams::event_destroyed(hipEvent_t event) noexcept {
   std::erase(elsewhere_, event);
 }
 
+void CaptureStreams::forget_tails() noexcept {
+  for (CapturedStream& stream : streams_) stream.tail.clear();
+  for (CapturedEvent& event : events_) event.tail.clear();
+}
+
 void CaptureStreams::clear() noexcept {
   streams_.clear();
   events_.clear();

@@ -130,6 +130,8 @@ class CaptureStreams {
   /// Forgets the event: its handle may come back as another event.
   void event_destroyed(hipEvent_t event) noexcept;
 
+  /// Forgets what streams and events come behind: the operations have no nodes.
+  void forget_tails() noexcept;
   void clear() noexcept;
 
  private:

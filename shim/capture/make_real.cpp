@@ -1,6 +1,7 @@
 #include "shim/capture/make_real.h"
 
 #include <algorithm>
+#include <new>
 #include <unordered_map>
 #include <vector>
 
@@ -21,8 +22,7 @@ namespace graphpool {
 namespace {
 
 /// A stream of the library's own, forked from a stream that takes part in the capture. The first call that needs it
-/// makes it. Work on it leaves no trace in the other stream, while nodes that a stream was made to let go of would
-/// count as joined.
+/// makes it. The other stream is not used itself: nodes that it was made to let go of would count as joined.
 class SubstituteStream {
  public:
   SubstituteStream() = default;
@@ -47,7 +47,7 @@ class SubstituteStream {
  private:
   hipStream_t stream_ = nullptr;
   hipEvent_t event_ = nullptr;
-  bool tried_ = false;   ///< it was to be forked; once is enough, because a failure loses the capture
+  bool tried_ = false;   ///< forking was tried; never again, because a failure loses the capture
   bool forked_ = false;  ///< it captures
 };
 
@@ -56,7 +56,7 @@ class WithheldOperations {
  public:
   WithheldOperations(CaptureStreams& streams, CaptureRecorder& recorder, hipGraph_t graph)
       : streams_(streams), recorder_(recorder), graph_(graph), taking_(streams.size(), true) {
-    // Each stream has a status of its own. A single stream is not asked: no other could stand in for it.
+    // Each stream is asked whether it still captures; a single one is not, because no other could stand in.
     if (streams.size() > 1)
       std::transform(streams.begin(), streams.end(), taking_.begin(),
                      [](const CapturedStream& stream) { return stream.nameable() && stream.takes_part(); });
@@ -74,7 +74,8 @@ class WithheldOperations {
     return complete;
   }
 
-  /// Lets each stream come behind what it did. Returns false if the runtime refused.
+  /// Lets each stream that takes nodes come behind what it did, and marks the others. Returns false if the runtime
+  /// refused.
   bool set_tails() {
     bool complete = true;
     for (std::size_t i = 0; i < streams_.size(); ++i) {
@@ -95,8 +96,8 @@ class WithheldOperations {
     return tried_twice([&] { return add_to_graph(operation, recorder_.binding(), graph_, after, node) == hipSuccess; });
   }
 
-  /// Issues the operation on its stream. A stream that was invalidated since takes nothing more: another one stands in,
-  /// so that the nodes are in the graph all the same.
+  /// Issues the operation on its stream. Where a stream was invalidated, or is another thread's own, another one stands
+  /// in, so that the nodes are in the graph all the same.
   bool issue_on_stream(const Operation& operation, hipGraphNode_t* node) {
     const Signature& signature = operation.signature;
     const CapturedStream& named = streams_[signature.stream];
@@ -125,6 +126,20 @@ class WithheldOperations {
   std::unordered_map<int, SubstituteStream> substitutes_;  ///< by device
 };
 
+/// Issues what the session has withheld. Returns false if some of it could not be issued.
+bool issue_all(CaptureSession& session, const std::vector<const TreeNode*>& path) REQUIRES(session.lock) {
+  WithheldOperations withheld(session.streams, session.recorder, session.names.graph());
+  bool complete = true;
+  for (const TreeNode* const node : path) complete = withheld.issue(node->operation) && complete;
+  return withheld.set_tails() && complete;
+}
+
+/// What the program captured cannot be had any more: the end of the capture answers that it is invalidated.
+void lose(CaptureSession& session) noexcept REQUIRES(session.lock) {
+  session.fate.lose();
+  session.fate.reject("a withheld operation failed when it was issued");
+}
+
 }  // namespace
 
 void make_real(CaptureSession& session, const char* reason, const Signature* own) {
@@ -136,17 +151,17 @@ void make_real(CaptureSession& session, const char* reason, const Signature* own
   make_joins(session);
   const std::vector<const TreeNode*> path = session.matcher.withheld();
   session.matcher.leave_shell();
-  WithheldOperations withheld(session.streams, session.recorder, session.names.graph());
-  bool complete = true;
-  for (const TreeNode* const node : path) complete = withheld.issue(node->operation) && complete;
-  complete = withheld.set_tails() && complete;
-  if (session.follow == Follow::kKnown) session.fate.reject(kSeldomComesBack);
-  if (session.names.tracked() != nullptr)
-    open_graphs().made_real(*session.names.tracked(), session.names.graph(), session.recorder.nodes());
-  if (complete) return;
-  // What the program captured cannot be had any more: the runtime must say so at the end of the capture.
-  session.fate.lose();
-  session.fate.reject("a withheld operation failed when it was issued");
+  try {
+    const bool complete = issue_all(session, path);
+    if (session.follow == Follow::kKnown) session.fate.reject(kSeldomComesBack);
+    if (session.names.tracked() != nullptr)
+      open_graphs().made_real(*session.names.tracked(), session.names.graph(), session.recorder.nodes());
+    if (!complete) lose(session);
+  } catch (const std::bad_alloc&) {
+    session.streams.forget_tails();  // they may name operations that were not issued
+    lose(session);
+    throw;
+  }
 }
 
 void make_real_before(CaptureSession& session, std::size_t offset, const char* reason, const Signature& own) {

@@ -1,12 +1,13 @@
-// session.h: keeps the state of one open capture, guarded by the capture's lock. See capture.h for its life.
+// session.h: keeps the state of one open capture, guarded by the capture's lock, but for what its beginning sets. See
+// capture.h for its life.
 //
 // It has a part for each job: streams and events, threads that feed it, the place in the tree, what was recorded, its
 // fate, and the names by which the program knows its graph. The functions here concern several parts. Others that do:
 // make_real.h, forks.h, open_graph.cpp.
 // Session objects are used again for later captures and never freed: a thread may look, under the session's lock, at
 // one that it fed before, and sees by the serial whether that is still the same capture. In a shell an operation costs
-// a compare and a copy of its payload: as a rule no allocation, and no call of the runtime but after one that may have
-// invalidated the capture, changed the device or left an error.
+// a compare and a copy of its payload, and as a rule no allocation. The runtime is called there only after a call that
+// may have invalidated the capture, changed the device or left an error.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -43,16 +44,16 @@ struct CaptureSession {
   void leave_tree(const char* reason) REQUIRES(lock);
   /// Lets go of what the capture held. Call it when nobody refers to the capture any more.
   void reset() noexcept REQUIRES(lock);
-  /// Lets threads that fed the capture last by a stream's handle look for it anew: that handle may be another stream's.
+  /// Gives the capture a new serial: threads find it anew by their stream, whose handle may be another one's now.
   void renew() noexcept REQUIRES(lock);
 
-  /// Withholds an operation that the tree has next, or makes the program's call and notes it.
+  /// Withholds an operation that the tree has next, or makes the program's call; notes it if it can be compared.
   hipError_t operation(StreamKey key, StreamArgument stream, Describe describe, Forward forward) REQUIRES(lock);
   /// Withholds a launch that is the first child of the shell's node, but for grid and arguments. Returns false, and
-  /// does nothing, if it is not.
+  /// withholds nothing, if it is not, or that is not certain.
   bool take_launch(const KernelLaunch& launch) REQUIRES(lock);
 
-  /// Whether the capture is open, and the stream is one of its. Ask it under the lock: since the session was found,
+  /// Whether the capture is open, and the stream takes part in it. Ask it under the lock: since the session was found,
   /// another thread may have ended the capture, or the stream's part in it.
   bool has_stream(StreamKey key) noexcept REQUIRES(lock) { return serial != 0 && streams.find(key) != nullptr; }
   /// Return false only where the capture has not noted the event, or does not name the graph. Need no lock.
@@ -74,19 +75,19 @@ struct CaptureSession {
   /// captures. A withheld operation does not reach the runtime, so no result of it can tell.
   void check_status() REQUIRES(lock);
   /// Call it before the runtime is given something of the stream, or asked about the stream. In a real capture, what
-  /// was withheld of the stream may have reached the runtime by another one: lets the stream come behind that work.
+  /// was withheld of the stream may have been issued on another stream: lets this one come behind that.
   void follow_on(StreamKey key) REQUIRES(lock);
   /// Returns a signature with the fields that do not depend on the operation: the stream's number, and the number of
   /// the thread that feeds the capture now.
   Signature signature_on(const CapturedStream& stream) REQUIRES(lock);
-  /// Takes an operation that has neither payload nor node, after it was forwarded: withholds it or notes it. `differs`:
-  /// the reason why the capture becomes real, if the tree does not have the operation.
+  /// Takes a fork, a join or the end of a stream, which has neither payload nor node: compares it or notes it.
+  /// `differs`: the reason why the capture becomes real, if the tree does not have the operation.
   void take_bare(const Signature& signature, const char* differs) REQUIRES(lock);
   /// Makes the program's call for an operation whose payload begins at `offset`. If it fails, the payload is dropped
   /// and the capture is rejected.
   hipError_t forward_noted(std::size_t offset, Forward forward) REQUIRES(lock);
 
-  /// Owned by the thread that feeds the capture now.
+  /// Owned by the thread that feeds the capture now, where OwnerLock can.
   OwnerLock<LockRank::kCapture> lock;
 
   // Set before another thread can find the capture.
@@ -113,7 +114,7 @@ struct CaptureSession {
                               hipStream_t stream, StreamKey key, Forward forward) REQUIRES(lock);
   hipError_t forward_watched(hipStream_t stream, Forward forward) REQUIRES(lock);
 
-  std::uint64_t doubts_ GUARDED_BY(lock) = 0;  ///< g_capture_doubts when the runtime was last asked
+  std::uint64_t doubts_ GUARDED_BY(lock) = 0;  ///< g_capture_doubts when it began, or the runtime was last asked
 };
 
 /// The capture that this thread fed last, found without the list. Valid while the session has this serial.

@@ -7,12 +7,11 @@ namespace graphpool {
 namespace {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
-/// Once memory was too little, those that need as much do not read it for so long, unless a permit comes back. The
-/// elder does.
+/// So long after memory was too little only the elder, and those that need less, read it, unless `turn` changes.
 constexpr std::uint64_t kRefusedFor = kSecond / 200;
-/// A waiter this much older goes first, while it was seen this recently.
+/// A waiter older by kElderLead goes first if it has asked within kElderSeen.
 constexpr std::uint64_t kElderLead = 10 * kSecond, kElderSeen = kSecond;
-/// Until kStarts times this process's start time after the last one came, kNewcomers are taken to be starting.
+/// After a process came, kNewcomers count as starting for kStarts times as long as this one took to start.
 constexpr std::uint64_t kNewcomers = 16, kStarts = 4, kLeastStart = kSecond / 40, kMostStart = kSecond / 2;
 
 }  // namespace
@@ -102,8 +101,8 @@ bool AdmissionDecision::fits_address_space(std::uint64_t own_outstanding_bytes) 
          most - std::min(most, used);
 }
 
-/// Decides where none runs. Only a process of unknown size may have to wait: if two of them do not fit, and a smaller
-/// one goes first.
+/// Decides where none runs. Only a process of unknown size may wait: if two do not fit, and a smaller one waits or may
+/// still come.
 Admission AdmissionDecision::alone() const noexcept {
   if (!is_unknown_process()) return Admission::kGranted;
   if (question_.memory == nullptr) return Admission::kAskMemory;

@@ -51,18 +51,19 @@ class PermitTable {
   /// Gives a permit over the limit. Not held: there is none left, or the table cannot be used.
   Permit take_anyway(const PermitRequest& request) noexcept;
   /// Rides on the permit of `parent`, or on the permit that `parent` rides on, if no other child of `parent` does. On
-  /// the permit of a call or a pool thread the caller begins to ride only while that thread sleeps: the thread may be
-  /// waiting for the caller. generation: 0 takes any. Not held: there is no such permit, or kMostRiders ride on it.
+  /// the permit of a call or a pool thread the caller begins to ride only while that thread sleeps in the kernel, not
+  /// in sleep(): the thread may be waiting for the caller. generation: 0 takes any. Not held: none may be ridden on
+  /// now, or the table cannot be used.
   Permit ride(const ProcessName& parent, std::uint32_t generation) noexcept;
   /// The permit of a call of this process whose thread sleeps. That thread may be waiting for the work of the calling
   /// thread, so the calling thread may ride on the permit. Not held: there is none.
   Permit permit_to_serve() noexcept;
-  /// Stops counting the permit of a pool thread that waits for work. The memory that it was expected to need counts for
+  /// Stops counting the permit of a pool thread that waits for work. What it is still expected to grow by counts for
   /// kShortSleep more.
   void sleep(const Permit& permit) noexcept;
-  /// Counts the permit of a pool thread again, which has work. Returns false where the thread slept for longer than
-  /// kShortSleep, the limit is reached, or the permit is lost: then the caller gives the permit back and asks for
-  /// another one. anyway: the thread cannot wait, so its sleep and the limit do not matter.
+  /// Counts the permit of a pool thread that has work again. Returns false where the thread slept for longer than
+  /// kShortSleep, the limit is reached, the permit is lost or the table cannot be used: then the caller gives the
+  /// permit back and asks for another one. anyway: the thread cannot wait, so its sleep and the limit do not matter.
   bool wake_up(const Permit& permit, const PermitLimits& limits, bool anyway) noexcept;
   /// Gives the permit back, or ends the ride on it. now: this process's memory, to learn from; zeros: nothing is
   /// learnt. A byte of the jobserver that was not written back is kept for the next who asks.
@@ -94,13 +95,12 @@ class PermitTable {
   std::uint32_t holders(PermitHolder* to, std::uint32_t most) noexcept;
   /// What all processes of the scope did.
   [[nodiscard]] ScopeFigures& figures() const noexcept { return memory_->figures; }
-  /// When a permit last changed hands.
+  /// When a permit was last given, given back, lent or put to sleep.
   [[nodiscard]] std::uint64_t changed_ns() const noexcept {
     return __atomic_load_n(&memory_->changed_ns, __ATOMIC_RELAXED);
   }
 
-  /// Changes whenever a permit comes back, its holder sleeps, or wake_waiters() is called; machine.wait() waits for
-  /// that.
+  /// Changes when a permit comes back or goes to sleep, or wake_waiters() is called; machine.wait() waits for that.
   [[nodiscard]] const std::uint32_t* turn() const noexcept { return &memory_->turn; }
   /// Wakes all who wait for a permit; they ask again.
   void wake_waiters() const noexcept;

@@ -19,14 +19,14 @@ void make_place(std::vector<Entry>& entries) {
   if (entries.size() == entries.capacity()) entries.reserve(2 * entries.size() + 1);
 }
 
-/// The free variant of the recording that was used least recently, or null.
+/// The least recently used free variant of the recording that does not run, or null.
 Variant* oldest_free(const Recording& recording) REQUIRES(g_recordings_lock) {
   Variant* oldest = nullptr;
   for (std::size_t i = 0; i < recording.free_variants; ++i) take_older(*recording.variants[i], &oldest);
   return oldest;
 }
 
-/// The free variant among these that was used least recently, of the device or of all (-1), or null.
+/// The least recently used free one of these, on the device (-1: any), that does not run; or null.
 Variant* oldest_free(const std::vector<Variant*>& variants, int device) REQUIRES(g_recordings_lock) {
   Variant* oldest = nullptr;
   for (Variant* const variant : variants)
@@ -109,15 +109,18 @@ Variant* ExecStore::take_in(Recording& recording, std::unique_ptr<Variant>&& var
 void ExecStore::evict(Recording& recording, RetiredVariants* retired) {
   const auto evict_one = [&](Variant* variant) {
     assume_held(g_recordings_lock);
+    make_place(*retired);  // it may throw: no variant is destroyed under the lock
     ++variant->recording_->statistics.evicted;
     retired->push_back(remove(*variant->recording_, variant));
   };
   for (std::size_t i = 0; i < recording.free_variants;) {
     Variant* const variant = recording.variants[i].get();
-    if (!variant->kept_ && variant->idle())
-      retired->push_back(remove(recording, variant));
-    else
+    if (variant->kept_ || !variant->idle()) {
       ++i;
+      continue;
+    }
+    make_place(*retired);
+    retired->push_back(remove(recording, variant));
   }
   while (recording.variants.size() > settings_.most_variants) {
     Variant* const oldest = oldest_free(recording);
@@ -167,13 +170,16 @@ void ExecStore::evict_due() {
 }
 
 bool ExecStore::reclaim(int device) noexcept {
-  RetiredVariants retired;
-  {
+  bool any = false;
+  // One at a time, because a list of them would need host memory.
+  for (bool more = true; more; any = any || more) {
+    std::unique_ptr<Variant> oldest;  // destroyed when the lock is not held any more
     const LockGuard guard(g_recordings_lock);
-    while (auto oldest = take_oldest_free(device, ~std::uint64_t{0})) retired.push_back(std::move(oldest));
+    oldest = take_oldest_free(device, ~std::uint64_t{0});
+    more = oldest != nullptr;
   }
   const bool made_room = room_ != nullptr && room_->reclaim(device);
-  return made_room || !retired.empty();
+  return made_room || any;
 }
 
 void ExecStore::device_reset(int device) noexcept {
@@ -212,7 +218,7 @@ Variant* ExecStore::take_free(Recording& recording, const Binding& binding, cons
       return from == to || std::memcmp(baked.data() + from, binding.data() + from, to - from) == 0;
     };
     if (baked.size() != binding.size()) return false;
-    // Nodes are set one after the other. The bytes near this one, set before it or not set yet, differ most often.
+    // Nodes are set one after the other, so the bytes next to this payload differ most often: they come first.
     const std::size_t first = begin - std::min(begin, kNear), last = std::min(end + kNear, binding.size());
     return same(first, begin) && same(end, last) &&
            (payload.empty() || std::memcmp(baked.data() + begin, payload.data(), payload.size()) == 0) &&
@@ -228,7 +234,7 @@ Variant* ExecStore::take_free_if(Recording& recording, int device, const Program
       variant.keep_no_longer();
       continue;
     }
-    // It was made of another graph of the program's, so its nodes could not be told apart.
+    // It was made of another graph of the program's, so the nodes that the program names are not its nodes.
     if (variant.graph == nullptr && variant.source != owner.source) continue;
     if (variant.device != device || variant.ring != nullptr || variant.health() != Health::kGood ||
         (!has_binding(variant.baked) && !seeded_defect(Seeded::kBindingIgnored)))

@@ -1,6 +1,6 @@
 // way_chooser.h: chooses what serves a new binding: a patched variant, a new one, the program's own update, or slots.
 //
-// The costs and what the recording has seen so far go into a question; costs/cost_model.h answers it.
+// costs/cost_model.h chooses by the costs and by what the recording has seen; about slots staging_chooser.h decides.
 // Threads: any. Not here: bindings that a free variant has already (exec_supply.h).
 #pragma once
 
@@ -16,7 +16,7 @@ struct WayAsked {
   const ProgramExec& exec;
   const Binding& binding;
   const StagePlan* open;  ///< the plan by which it may be staged; null: none
-  bool may_update;        ///< the program asks for an update and can make it itself
+  bool may_update;        ///< the program asks for an update, and its own call may make it
 };
 
 class WayChooser {

@@ -21,7 +21,8 @@ bool may_be_refused(const Operation& operation, const Binding& payload, const Bi
   return with_kind(operation.signature.kind, [&](auto kind) { return kind.may_refuse_set(operation, payload, now); });
 }
 
-/// Whether the operation is no kernel, or the runtime has accepted this grid there: the node has it now, or had it.
+/// Whether the operation is no kernel, or has this grid now, or one within what the runtime has accepted there (rule
+/// 28).
 bool grid_is_accepted(const Recording& recording, std::uint32_t index, const Binding& payload,
                       const Binding& now) noexcept {
   const Operation& operation = recording.operations[index];
@@ -32,8 +33,8 @@ bool grid_is_accepted(const Recording& recording, std::uint32_t index, const Bin
 bool is_child(const Operation& operation) noexcept { return operation.signature.kind == OperationKind::kChild; }
 
 /// Whether what the program sets may be given later, by a call of the library's own right before the launch: not where
-/// the runtime keeps the caller's arguments of a kernel, or may not have them seen by then. A child graph may hold
-/// kernels.
+/// the runtime keeps the caller's arguments of a kernel, or where the device may not see them by then. A child graph
+/// may hold kernels.
 bool may_be_given_later(const Operation& operation, int device) noexcept {
   const bool kernels = operation.signature.kind == OperationKind::kKernel || is_child(operation);
   return !kernels || (!keeps_callers_arguments(runtime_version()) && arguments_are_seen(device));
@@ -46,8 +47,8 @@ Binding changed_binding(const ProgramExec& exec, const Operation& operation, con
   return all;
 }
 
-/// Gives the exec and its variant bindings with bytes of their own, so that noting a set needs no memory after the
-/// runtime has made it.
+/// Gives the exec and its variant bindings with bytes of their own, so that a set that the runtime has made can be
+/// written into them without memory.
 void make_bindings_own(ProgramExec& exec) {
   const LockGuard guard(exec.lock);
   static_cast<void>(exec.binding.data());
@@ -98,7 +99,7 @@ ExecNodeSets::Answer ExecNodeSets::set_tracked(ProgramExec& exec, hipGraphNode_t
   Binding payload;
   if (!same_but_payload(operation, describe, &payload) || may_be_refused(operation, payload, exec.binding_in_call()))
     return {};
-  // On another device the runtime moves the node there, whatever it is set to.
+  // The runtime moves a node to the current device, whatever it is set to.
   if (calling_device() != node_device_of(operation.signature)) return {};
   const std::byte* const now = exec.binding_in_call().begin() + operation.payload_offset;
   const std::size_t compared =
@@ -120,11 +121,11 @@ ExecNodeSets::Answer ExecNodeSets::set_tracked(ProgramExec& exec, hipGraphNode_t
       forward);
 }
 
-/// Gives the node other bytes. Pre-condition: the exec is not staged.
+/// Gives the node these bytes. Pre-condition: the exec is not staged.
 ExecNodeSets::Answer ExecNodeSets::give_node(ProgramExec& exec, const NodeSet& set, NativeExecNodeCall forward) {
   const Variant* const variant = exec.variant_in_call();
   if (serve_set(exec, set)) return hipSuccess;
-  // A variant that is half patched does nothing right. Only the runtime knows what it refuses of a child graph.
+  // A broken variant does nothing right. Only the runtime knows what it refuses of a child graph.
   if (!is_child(set.operation) && variant->is_broken() &&
       parts_.updates.rebind(exec, changed_binding(exec, set.operation, set.payload)) == hipSuccess)
     return hipSuccess;
@@ -141,7 +142,7 @@ bool ExecNodeSets::keeps_sets(ProgramExec& exec) const {
   return kept;
 }
 
-/// Serves the set by another variant, or by noting it: HIP is not called. False: HIP has to be called.
+/// Serves the set by another variant, or by noting it. False: the program's call has to be made.
 bool ExecNodeSets::serve_set(ProgramExec& exec, const NodeSet& set) {
   Recording& recording = *exec.recording_in_call();
   if (is_child(set.operation) && (exec.sets == nullptr || !exec.sets->accepts_child(set.index))) return false;
@@ -164,7 +165,8 @@ bool ExecNodeSets::serve_set(ProgramExec& exec, const NodeSet& set) {
   return note_set(exec, set);
 }
 
-/// Serves the set by noting it, or by a variant for the binding that it completes. False: HIP has to be called.
+/// Serves the set by noting it, or by a new variant for the binding that it completes. False: the program's call has to
+/// be made.
 bool ExecNodeSets::note_set(ProgramExec& exec, const NodeSet& set) {
   Recording& recording = *exec.recording_in_call();
   if (!may_be_given_later(set.operation, exec.device)) return false;
@@ -172,13 +174,13 @@ bool ExecNodeSets::note_set(ProgramExec& exec, const NodeSet& set) {
       outlived_memory(recording, *exec.variant_in_call()))
     return false;
   const bool wants_own = exec.sets->wants_own(set.change);
+  exec.sets->note(set.index);  // it may throw: then the binding has the old bytes
   {
     const LockGuard guard(exec.lock);
     put_payload(set.operation, set.payload.begin(), exec.binding);
     exec.written = nullptr;
   }
   exec.sets->set(set.change);
-  exec.sets->note(set.index);
   if (!wants_own) return true;
   exec.sets->own_made();
   const LastErrorScope last_error;

@@ -72,8 +72,8 @@ hipError_t ExecUpdates::update_found(const Asked& asked) {
 const char* ExecUpdates::serve_update(const Asked& asked, const UsedGraph& used) {
   ProgramExec& exec = *asked.exec;
   if (used.recording == nullptr) return kUpdateByUnknown;
-  // clr's GraphMemsetNode::SetParams refuses such a fill by a size that only pitched allocations have, and leaves what
-  // it has set before.
+  // clr's GraphMemsetNode::SetParams checks such a fill against a size that only pitched allocations have. If it
+  // refuses, the nodes that the update has set before stay set.
   if (used.recording->fills_rows) return "an update that sets a fill of several rows";
   // AMD's runtimes look up a kernel on the current device, and 7.2.4 compares the devices of graph and exec (rule 14).
   if (used.recording->home != exec.device || current_device() != exec.device)
@@ -89,7 +89,8 @@ const char* ExecUpdates::serve_update(const Asked& asked, const UsedGraph& used)
   *asked.error_node = nullptr;
   *asked.result = hipGraphExecUpdateSuccess;
   tell_trace(way_name(exec.way_in_call()), exec.recording_in_call()->number);
-  static_cast<void>(calling_device());  // HIP before 7: every call sets the last error; this one sets success
+  // HIP before 7: an update that succeeds clears the last error, and so does this call.
+  static_cast<void>(calling_device());
   {
     const LockGuard guard(g_recordings_lock);
     avoided_ += by.native ? 0 : 1;
@@ -141,7 +142,7 @@ HOT void ExecUpdates::updated_unfollowed(ProgramExec& exec, hipGraphNode_t* erro
     *error_node = parts_.nodes.as_program_knows(*error_node);
 }
 
-/// Makes the program's own call, on the exec that is its own.
+/// Lets the program's own exec serve, if it does not yet, and makes the program's own call on it.
 hipError_t ExecUpdates::update_natively(ProgramExec& exec, NativeUpdate by, const Asked& asked) {
   const std::uint64_t freed = memory_freed();
   HeldRecording former;
@@ -169,7 +170,7 @@ hipError_t ExecUpdates::update_natively(ProgramExec& exec, NativeUpdate by, cons
 void ExecUpdates::note_native_update(ProgramExec& exec, HeldRecording former, NativeUpdate by,
                                      std::uint64_t freed_before) {
   if ((!by.recording && !by.plain) || exec.made_for_children >= ProgramExec::kMostForChildren) {
-    exec.leave(!by.recording ? "an update by a graph that the program has changed" : kOtherChildGraphs);
+    exec.leave(by.recording || by.plain ? kOtherChildGraphs : "an update by a graph that the program has changed");
   } else if (may_serve_again(exec, by)) {
     serve_again(exec, std::move(by), freed_before);
   } else if (exec.followed() && !former) {
@@ -181,8 +182,8 @@ void ExecUpdates::note_native_update(ProgramExec& exec, HeldRecording former, Na
 }
 
 /// Whether the exec, which the runtime has just updated by this graph, is of the graph's recording again: meanwhile it
-/// was updated by graphs that are not known, but by none of another recording. False where execs can be patched:
-/// move_to() gives it one of those.
+/// was updated, but no step from one known recording to another was noted. False where execs can be patched: move_to()
+/// gives it one of those.
 bool ExecUpdates::may_serve_again(const ProgramExec& exec, const NativeUpdate& by) noexcept {
   if (!exec.followed() || by.binding == nullptr || !exec.updates.none() || exec.own == nullptr) return false;
   const Recording& recording = *by.recording;
@@ -199,8 +200,9 @@ void ExecUpdates::serve_again(ProgramExec& exec, NativeUpdate by, std::uint64_t 
   {
     const LockGuard guard(exec.lock);
     const LockGuard recordings(g_recordings_lock);
-    Recording& recording = *by.recording.release();
+    Recording& recording = *by.recording;
     exec.become_served(recording, *parts_.store.take_in(recording, std::move(exec.own), &exec));
+    static_cast<void>(by.recording.release());  // the exec's from now on; take_in() may throw
     exec.bind(*by.binding, Way::kUpdate);
     parts_.builder.note_updated(recording, *exec.variant, exec.binding, freed_before);
   }
@@ -284,11 +286,12 @@ hipError_t ExecUpdates::rebind(ProgramExec& exec, const Binding& binding, Update
   return hipSuccess;
 }
 
-/// Makes the program's own call, on the variant that the exec has. Nobody else uses the variant while the exec lives
-/// (rule 20), and launches before and after keep their order because it is the same exec, in flight or not (rule 3). If
-/// the graph is deferred, the runtime sees one that is made as the variant's was. What the variant then does is known
-/// if the runtime updates all of it correctly; else the variant goes with its holder. If the call fails, the caller
-/// makes it once more with the program's graph: that leaves the exec and the error as they would be natively.
+/// Makes the program's own call, on the variant that the exec has. Nobody else uses the variant while it serves the
+/// exec (rule 20), and launches before and after keep their order because it is the same exec, in flight or not (rule
+/// 3). For a deferred graph: one is built if the variant's was of our own, else the graph itself is made real. What the
+/// variant then does is known if the runtime updates all of it correctly; else the variant goes with its holder. If the
+/// call fails, the caller makes it once more with the program's graph: that leaves the exec and the error as they would
+/// be natively.
 hipError_t ExecUpdates::update_own(ProgramExec& exec, const Binding& binding, UpdateBy* by) {
   Recording& recording = *exec.recording_in_call();
   Variant& own = *exec.variant_in_call();

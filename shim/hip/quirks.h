@@ -2,7 +2,8 @@
 //
 // Why one table: a workaround that nobody can find never goes away. Versions are hipRuntimeGetVersion's, never the
 // SONAME's (libamdhip64.so.5 spans 5.0 to 5.7). Sources: clr at the tags and commits named in the rows' comments.
-// Threads: any; the version is asked for once. Not here: whether VMM works at all, which is tried (memory/vmm.h).
+// Threads: any; threads that come first at the same time each ask for the version. Not here: whether VMM works at all,
+// which is tried (memory/vmm.h).
 #pragma once
 
 #include <atomic>
@@ -17,7 +18,7 @@ enum class Defect : std::uint8_t {
   kMapErrorsHidden,          ///< hipMemMap may report success although nothing was mapped
   kReserveIgnoresHints,      ///< hipMemAddressReserve ignores the alignment and the wanted address
   kUnmapUnknownCrashes,      ///< hipMemUnmap and hipMemAddressFree of an unknown address crash
-  kIpcOfVmmCrashes,          ///< hipIpcGetMemHandle of VMM memory gives a handle that crashes the kernel driver
+  kIpcOfVmmCrashes,          ///< hipIpcGetMemHandle of VMM memory gives a handle that can crash the kernel driver
   kOldAllocationProperties,  ///< hipMemAllocationProp has its members in another order
   kEventsKeepNodes,          ///< an event recorded in a capture may stand for nodes of an earlier one
   kExecsEndLate,             ///< a destroyed exec may end on the thread that runs host functions, and wait there
@@ -25,8 +26,8 @@ enum class Defect : std::uint8_t {
 
 struct Quirk {
   Defect defect;
-  int first_version;  ///< first version that has it
-  int fixed_version;  ///< first version that is known not to have it
+  int first_version;  ///< first version that is taken to have it; 0: all before fixed_version, and an unknown one
+  int fixed_version;  ///< first version that is taken not to have it; the largest int: none
   const char* what;
   const char* counter_measure;
   const char* probe;  ///< the probe that asks for it (shim/process/facts.h); empty: none can, because it is a race
@@ -39,7 +40,7 @@ std::span<const Quirk> quirks() noexcept;
 bool has_defect(Defect defect, int version) noexcept;
 inline constinit std::atomic<int> g_runtime_version{-1};  ///< negative: not asked for yet
 int ask_runtime_version() noexcept;
-/// hipRuntimeGetVersion's answer, asked for once. 0: it gives none; defects without a first version are assumed then.
+/// hipRuntimeGetVersion's answer, kept once it is known. 0: it gives none; those with first_version 0 are assumed then.
 inline int runtime_version() noexcept {
   const int known = g_runtime_version.load(std::memory_order_acquire);
   return known >= 0 ? known : ask_runtime_version();

@@ -1,5 +1,5 @@
 // block_pool.h: serves allocations of the program from kept memory of the same key, so that a step that repeats gets
-// the addresses it had before; else from a chunk (VMM backing, by rule), or by the runtime.
+// the addresses it had before; else from a chunk (backing "vmm"), or by the runtime.
 //
 // An allocation waits for nothing (probe malloc_waits_for_nothing), unless memory is short.
 //
@@ -8,12 +8,13 @@
 // physical memory first; if the device has none left, other kept memory goes back for it. While the chunk of the lowest
 // block is just being parked or loaded, no kept block of the key is handed out.
 //
-// Where a capture makes the runtime refuse allocations (probes capture_refuses_malloc, refused_call_spoils_capture) the
-// call is forwarded: the program sees the runtime's error, and its capture is invalidated. With
-// PoolSettings::serve_captures kept memory serves it instead. While any other capture is open no chunk is mapped.
+// While a capture makes the runtime refuse allocations (probes capture_refuses_malloc, refused_call_spoils_capture),
+// they are forwarded: the program sees the runtime's error, and its capture is invalidated. With
+// PoolSettings::serve_captures a kept block that is ready serves a hipMalloc instead. While any capture is open no
+// chunk is mapped, and each hipMallocAsync is the runtime's.
 //
-// Threads: any; g_blocks_lock is never held over a HIP call that can wait. Units: bytes. Not here: which memory is
-// pooled (the Decider's answer), frees (block_frees.h).
+// Threads: any; g_blocks_lock is never held over a HIP call that can wait. Units: bytes. Not here: what the rules pool
+// (the Decider), frees (block_frees.h).
 #pragma once
 
 #include "shim/hip/next.h"

@@ -51,10 +51,10 @@ void configure_graphs(const Policy& policy) {
   });
 }
 
-/// Tells graphs and execs that memory is about to be freed. Without host memory for that those that name the memory
-/// stay as they are.
+/// Tells `verify`, graph.check, graphs and execs that memory is about to go back to the runtime. If there is no host
+/// memory for that, those that name the memory stay as they are.
 void tell_graphs(const void* address, std::size_t bytes) noexcept {
-  // Launches that are compared wait a second at most, a few times.
+  // A comparison looks at memory through a few waits, each of a second at most.
   static_cast<void>(MemoryLook::wait_for_others(address, bytes, std::chrono::seconds(4)));
   if (policy().graph.check) stale_addresses().memory_leaves(address);
   try {

@@ -46,7 +46,7 @@ constexpr bool may_hold_memory(OperationKind kind) noexcept {
   return kMayHoldMemory[static_cast<std::size_t>(kind)];
 }
 
-/// How a kernel was named by the program.
+/// How a launch named its kernel; kNone: a node did, or there is none.
 enum class KernelForm : std::uint8_t { kNone, kStub, kFunction };
 
 struct Signature {
@@ -54,15 +54,14 @@ struct Signature {
   KernelForm form = KernelForm::kNone;
   std::int16_t device = 0;   ///< packed: current device at the call, and the stream's (rule 14)
   std::uint16_t stream = 0;  ///< index of the stream in this capture, by first appearance
-  std::uint16_t thread =
-      0;  ///< index of the thread that issued it among those that feed this capture, by first appearance
+  std::uint16_t thread = 0;  ///< index of the issuing thread among those that feed this capture, by first appearance
   std::uint32_t payload_bytes = 0;
   std::uint32_t validity = 0;    ///< kind-specific bits (signature_bits.h, rule 28)
   std::uint64_t object = 0;      ///< kernel: stub or function; host: function; begin, creation: epoch of settings;
                                  ///< driver-style copy: its context; child: the number of its recording; record,
                                  ///< wait: index of the event in this capture, or kExternalEvent; other copies and
                                  ///< fills, if memory of them is not known: sizes, here and in `generation`
-  std::uint64_t generation = 0;  ///< of the object
+  std::uint64_t generation = 0;  ///< of the object; or a size (`object`)
   std::uint64_t dst_class = 0;   ///< copy, fill: what kind of memory the operand is, or its address where unknown;
                                  ///< kernel: block and shared memory (signature_bits.h), here and in src_class
   std::uint64_t src_class = 0;
@@ -93,7 +92,7 @@ static_assert(offsetof(Signature, form) == 1 && offsetof(Signature, device) == 2
               offsetof(Signature, thread) == 6 && offsetof(Signature, payload_bytes) == 8);
 static_assert(sizeof(Signature) == 48, "Signature must have no padding: it is compared as memory");
 inline constexpr std::uint64_t kExternalEvent = ~std::uint64_t{0};
-/// The stream of a node that the program adds to the graph of an open capture by that graph's handle.
+/// Stands for the stream of a node added by handle to the graph of an open capture: it has none.
 inline constexpr std::uint16_t kNoStream = 0xffff;
 /// The signature that every recording ends with.
 inline constexpr Signature kEndSignature{.kind = OperationKind::kEnd};
@@ -131,7 +130,7 @@ struct Operation {
     const std::vector<Operation>* child;     ///< child graphs: the operations of its recording
   };
   /// The indices of the operations that this one depends on: in the runtime's order if it was captured, in the
-  /// program's if it was added by node. Of edges: from and to in turn. Of a change of dependencies: those that the call
+  /// program's if it was added by node. Of edges: pairs, from and to. Of a change of dependencies: those that the call
   /// names, in its order.
   std::vector<std::uint32_t> after;
 };
@@ -162,7 +161,8 @@ struct RecordedCapture {
   std::uint64_t memory_freed;  ///< memory_freed() when the capture began
 };
 
-/// Adds room for a payload of this many bytes at the end, and returns it. Sets only what pads it to a multiple of 8.
+/// Adds room for a payload of this many bytes at the end, and returns it. Sets only the last word, to 0, if
+/// the payload does not fill it.
 [[gnu::always_inline]] inline std::byte* add_payload(Binding& binding, std::size_t bytes) {
   constexpr std::size_t kWord = 8;
   const std::size_t begin = binding.size(), end = begin + (bytes + kWord - 1) / kWord * kWord;
@@ -205,8 +205,8 @@ inline bool same_payload(const Operation& operation, const Binding& a, const Bin
   return bytes == 0 || std::memcmp(a.begin() + offset, b.begin() + offset, bytes) == 0;
 }
 
-/// Puts an operation's payload, which begins at `from`, into a binding. Throws std::bad_alloc if the binding shares its
-/// bytes with another (base/byte_buffer.h).
+/// Puts an operation's payload, which begins at `from`, into a binding. May throw std::bad_alloc if the binding shares
+/// its bytes with another (base/byte_buffer.h).
 inline void put_payload(const Operation& operation, const std::byte* from, Binding& into) {
   const std::size_t bytes = operation.signature.payload_bytes;
   if (bytes != 0) std::memcpy(into.data() + operation.payload_offset, from, bytes);

@@ -213,7 +213,7 @@ void write_graphs(JsonWriter& json, const std::vector<RecordingReport>& recordin
   json.close_array();
 }
 
-/// Writes the addresses that launches named wrongly, such as freed memory, if graph.check looks for them.
+/// Writes what graph.check found: addresses of freed memory, for example, or of memory that is not what it was.
 void write_check(JsonWriter& json) {
   if (!policy().graph.check) return;
   json.key("check").open_object().key("launches").value(stale_addresses().launches());
@@ -276,7 +276,7 @@ void write_pool(JsonWriter& json) {
   json.close_object();
 }
 
-/// Writes which threads wait inside the library now, and for what.
+/// Writes which threads wait now for a slot set or a compile permit, and why.
 void write_waits(JsonWriter& json) {
   json.key("waiting").open_array();
   for (const WaitSeen& wait : waits_now()) {
@@ -371,7 +371,8 @@ void write_rate(JsonWriter& json, std::string_view name, std::uint64_t part, std
   json.key(name).open_object().key("part").value(part).key("of").value(whole).close_object();
 }
 
-/// The share of captures, instantiates, updates, launches and allocations that the library served.
+/// Writes the shares of captures, instantiates, updates and allocations that the library served, and of launches whose
+/// binding needed no new exec and no update.
 void write_rates(JsonWriter& json) {
   const GraphTotals totals = graph_totals();
   const PoolCounters memory = blocks().counted();
@@ -405,7 +406,7 @@ void take_sample(const std::vector<RecordingReport>& recordings) REQUIRES(g_writ
   g_samples->take(sample, graphs);
 }
 
-/// The names of all graphs that have kernels, of their first and last kernel.
+/// A name for each graph that has kernels: its first and its last kernel.
 TraceGraphs names_of_graphs(const std::vector<RecordingReport>& recordings) {
   TraceGraphs names;
   for (const RecordingReport& recording : recordings) {
@@ -492,15 +493,16 @@ void write_report(bool ended) REQUIRES(g_writing) {
 
 constinit bool g_ended GUARDED_BY(g_writing) = false;  ///< the last report has been written
 
-/// Writes a report unless the last one has been written. Returns false where it had been.
+/// Writes a report unless the last one has been written. False: it had been, or this process passes all on.
 bool write_next_report(bool ended) noexcept {
-  if (g_mode.load(std::memory_order_acquire) == Mode::kPassThrough) return false;  // a forked child: its parent writes
+  // A forked child (its parent writes), or the library is off.
+  if (g_mode.load(std::memory_order_acquire) == Mode::kPassThrough) return false;
   const GuestScope guest;
   const NoFileSignals no_signals;
   const LockGuard guard(g_writing);
   const bool more = !std::exchange(g_ended, g_ended || ended);
   try {
-    if (more) write_report(ended);
+    if (more && g_file != nullptr) write_report(ended);
   } catch (const std::bad_alloc&) {
     log_warn("no report: out of host memory");
   }

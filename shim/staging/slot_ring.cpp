@@ -161,7 +161,7 @@ RingLaunch SlotRing::launch(StreamKey key, hipStream_t stream, NativeLaunch nati
     ++counts->without_copies;
     return done;
   }
-  if (!set.serves && !set.plain) return {.result = hipErrorOutOfMemory};  // bind() has said so
+  if (!set.serves && !set.plain) return {.result = hipErrorOutOfMemory};  // bind() or work_on() has said so
   const RingLaunch done =
       set.serves ? launch_fused(set, key, stream, native, counts) : launch_plain(set, key, stream, native, counts);
   if (set.serves && done.result != hipSuccess) return done;

@@ -1,23 +1,24 @@
-// slot_ring.h: has some slot sets for one graph, with their execs: launches that copy work on the sets in turn.
+// slot_ring.h: has some slot sets for one graph, with their execs. Launches that copy use the sets in turn.
 //
 // Why: a slot set serves one launch at a time. With one set a staged launch comes behind the launch before it; with
 // more, launches that a rule declares independent (`overlap`) run at the same time, and a set whose launch is complete
 // can be given the program's new buffers while another one works.
 //
 // The life of a ring: make() at the program's instantiate or update -> bind() at each later one, with the buffers that
-// the program has then -> launch() -> it goes with its variant. All execs exist when make() and bind() return (rule
-// 15).
+// the program has then -> launch() -> it goes with its variant. All execs exist when make() or bind() has
+// returned hipSuccess (rule 15).
 //
 // A set has one or two execs over the same slots (ring_set.h).
 // Beside the sets a ring may have one exec over the program's own memory, without copies (direct_exec.h).
 // A set is free when its last launch is complete, or when the next launch is ordered behind that one (last_launch.h).
 // If neither is so, launch() says busy, and its caller waits with back-off, up to the policy's time-out.
 //
-// What is enqueued for a launch (rule 19: events and values included) is enqueued before launch() returns, so before
-// any wait of the program. Copies are enqueued in the program's stream, never in another one that runs ahead (rule 3).
+// What is enqueued for a launch (rule 19) is enqueued before launch() returns, so before any wait of the program, but
+// for an event that is recorded late (last_launch.h). Copies are enqueued in the program's stream, never in another one
+// that runs ahead (rule 3).
 //
-// Errors: HIP's. Threads: one at a time (the lock of the program exec that owns the ring); before_capture() and
-// before_destroy() are called by any thread (rings.h). Units: bytes.
+// Errors: HIP's. Threads: launch() is called under the lock of the program exec, bind() in the call that changes the
+// exec, without the lock; before_capture() and before_destroy() are called by any thread (rings.h). Units: bytes.
 // Not here: what is copied (staging.h), who waits and for how long (graphs/staged_launch.h).
 #pragma once
 
@@ -43,7 +44,7 @@ namespace graphpool {
 struct RingLaunch {
   enum class Reached : std::uint8_t {
     kNothing,  ///< the graph was not enqueued; a launch that failed may be made again
-    kBusy,     ///< nothing was enqueued: an earlier launch may still run, and the stream does not come behind it
+    kBusy,     ///< nothing was enqueued for it: an earlier launch may still run, and the stream does not come behind it
     kGraph,    ///< the graph was enqueued
   };
   hipError_t result = hipSuccess;
@@ -55,8 +56,8 @@ class SlotRing {
   using NativeLaunch = FunctionRef<hipError_t(hipGraphExec_t exec)>;
 
   /// Makes a ring with as many sets as the plan says, for these buffers of the program. `patch_budget`: patched nodes
-  /// before an exec is replaced. `may_be_direct`: false while all launches must copy. The caller keeps it, and what
-  /// `graph` names, as long as the ring.
+  /// before an exec is replaced. `may_be_direct`: false while all launches must copy. It and what `graph` names outlive
+  /// the ring.
   static hipError_t make(RingGraph graph, std::vector<char*> bases, std::uint32_t patch_budget,
                          const std::atomic<bool>& may_be_direct, std::unique_ptr<SlotRing>* ring);
   ~SlotRing();
@@ -65,19 +66,21 @@ class SlotRing {
 
   /// Gives the ring these buffers of the program: every set can serve them when this returns hipSuccess. Launches in
   /// flight keep theirs. After an error launches work on the buffers that they had. But a set without a plain
-  /// exec refuses its launches (hipErrorOutOfMemory) if it had followed already.
+  /// exec that had followed, or lost its exec, refuses its launches (hipErrorOutOfMemory).
   hipError_t bind(std::vector<char*> bases, RingCounts* counts);
-  /// Does the same for launches that `verify` makes. It does not count as a move of the program's buffers.
+  /// Does the same for launches that `verify` makes. It counts as no move of the program's buffers, and makes no direct
+  /// exec.
   hipError_t work_on(std::vector<char*> bases, RingCounts* counts);
 
   /// Launches the next set, or the direct exec, on the stream, by `native`. Adds to *counts what it did. kOnDevice: the
-  /// stream is made to wait for an independent launch that the set may still work for.
+  /// stream waits for the launch before, where it can be made to; never busy.
   RingLaunch launch(StreamKey key, hipStream_t stream, NativeLaunch native, LastLaunch::IfRunning if_running,
                     RingCounts* counts);
-  /// Makes the stream wait for the last launch, unless it comes behind that anyway. Returns false if it cannot.
+  /// Makes the stream wait for the last launch, unless it comes behind that anyway. Returns false if it cannot; with
+  /// `overlap` true also then.
   bool order_behind_last(StreamKey key, hipStream_t stream);
 
-  /// The program's buffers.
+  /// The buffers bound last: the program's, or copies while `verify` works on those (work_on()).
   const std::vector<char*>& bases() const noexcept { return bases_; }
   /// Those of them that launches copy out whole.
   const std::vector<const char*>& whole() const noexcept { return whole_; }

@@ -54,8 +54,13 @@ bool OutstandingUses::second(StreamKey key, hipStream_t stream) {
     return false;
   }
   if (!several_.load(std::memory_order_relaxed)) {
-    add(nullptr, nullptr, first, first_stream_, first_device_, first_used_.load(std::memory_order_relaxed));
-    several_.store(true, std::memory_order_relaxed);
+    const auto note_first = [&] {
+      assume_held(lock_);
+      add(nullptr, nullptr, first, first_stream_, first_device_, first_used_.load());
+    };
+    note_first();
+    several_.store(true);
+    note_first();  // again: the first stream may have been used meanwhile (several())
   }
   return true;
 }
@@ -73,7 +78,8 @@ void OutstandingUses::coarsen() {
     if (!stream_lives(*use.state)) use.key = 0;  // only a wait for the device completes them; nothing orders them
   }
   const auto together = [](const Use& a, const Use& b) {
-    return a.key == 0 ? b.key == 0 && a.device == b.device : a.state == b.state;
+    // A stream that goes meanwhile may have uses of both kinds.
+    return (a.key == 0) == (b.key == 0) && (a.key == 0 ? a.device == b.device : a.state == b.state);
   };
   std::sort(uses_.begin(), uses_.end(), [&](const Use& a, const Use& b) {
     if (together(a, b)) return a.number > b.number;

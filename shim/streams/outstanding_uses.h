@@ -31,16 +31,16 @@ class OutstandingUses {
  public:
   using Bases = std::vector<const char*>;
 
-  /// Notes that a stream is used. Returns whether others were ever used, too: only then are uses to be noted.
+  /// Notes that a stream is used. Returns whether others may have work, too: only then are uses to be noted.
   bool several(StreamArgument stream) {
     const StreamKey key = stream_key(stream);
     if (several_.load(std::memory_order_relaxed)) return true;
     if (first_.load(std::memory_order_relaxed) != key) return second(key, plain_handle(stream));
-    first_used_.store(launch_clock() + 1, std::memory_order_relaxed);
-    return false;
+    first_used_.store(launch_clock() + 1);
+    return several_.load();  // a second stream that comes now has seen this use, or is seen here
   }
 
-  /// Notes work enqueued on the stream that may write to these buffers. `by`: the ring whose launch it is, or null.
+  /// Notes enqueued work of the stream that may write to these buffers (null: any). `by`: the launching ring, or null.
   void used(StreamArgument stream, const Bases& bases, const void* by);
   /// Notes work that was enqueued on the stream and that nobody can see into: it may write to any buffer.
   void used_unseen(StreamArgument stream) { used(stream, {nullptr}, nullptr); }
@@ -51,7 +51,7 @@ class OutstandingUses {
   /// Call it before the handle's destruction is noted or forwarded.
   void stream_destroyed(hipStream_t stream);
 
-  /// How many uses are told apart: at most kMostUses, or one for each living stream and one for each device.
+  /// How many uses are told apart: at most kMostUses, or one for each living stream and each device and one more.
   std::size_t size() {
     const LockGuard guard(lock_);
     return uses_.size();
@@ -86,7 +86,7 @@ class OutstandingUses {
   static constexpr std::size_t kMostAsked = 16;  ///< streams; more are in doubt
   std::atomic<bool> several_{false};
   std::atomic<StreamKey> first_{0};
-  std::atomic<std::uint64_t> first_used_{0};  ///< above all numbers before its last use, at most the next record's
+  std::atomic<std::uint64_t> first_used_{0};  ///< launch_clock() + 1 at the last use of the first stream
   hipStream_t first_stream_ = nullptr;
   int first_device_ = 0;
   RankedMutex<LockRank::kSlots> lock_;

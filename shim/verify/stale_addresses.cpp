@@ -21,7 +21,7 @@
 namespace graphpool {
 namespace {
 
-/// Which argument of a kernel, whose payload begins at `payload`, has this place in the binding.
+/// The number of the kernel's argument at this place in the binding; its payload begins at `payload`.
 std::uint32_t argument_at(const Operation& operation, std::uint32_t payload, std::uint32_t place) noexcept {
   const std::uint32_t offset = place - payload - static_cast<std::uint32_t>(sizeof(KernelPayload));
   const auto arguments = operation.layout->arguments();
@@ -31,8 +31,8 @@ std::uint32_t argument_at(const Operation& operation, std::uint32_t payload, std
   return static_cast<std::uint32_t>(behind - arguments.begin()) - 1;
 }
 
-/// Calls visit(operation, number of the argument or operand, address, whether it is a word of a structure) for all that
-/// this operation names, those of child graphs by their own operations.
+/// Calls visit(operation, number of the argument or operand, address, whether it is a word that may be no address) for
+/// all that this operation names, in child graphs each operation inside.
 template <typename Visit>
 void for_each_named(const Operation& operation, const Binding& binding, const Visit& visit) {
   for_each_inner(operation, 0, [&](const Operation& inner, std::uint32_t payload) {
@@ -61,7 +61,7 @@ std::uint64_t order_at(std::uint64_t address) noexcept {
   return block == nullptr ? 0u : std::uint64_t{block->order};
 }
 
-/// Returns the last live allocation of those that end less than kNear before the address; null: there is none.
+/// Of the live allocations that end less than kNear before the address, returns the last; null: there is none.
 const Block* block_before(std::uint64_t address) {
   std::vector<Block*> near;
   const std::uint64_t from = address - std::min<std::uint64_t>(address, StaleAddresses::kNear);
@@ -224,7 +224,7 @@ StaleAddresses::Allocations StaleAddresses::with_operation(const std::vector<Ope
   return before;
 }
 
-/// Judges an address by what is there, and by what was there when the exec got it; if neither tells, by what was freed.
+/// Judges by what is there now and was when the exec got it; else by what was freed; else by what lies before.
 bool StaleAddresses::judge(const Operation& operation, std::uint64_t address, bool hidden, std::uint64_t before,
                            StaleAddress* stale) const {
   const bool kernel = launches_kernel(operation);
@@ -241,7 +241,7 @@ bool StaleAddresses::judge(const Operation& operation, std::uint64_t address, bo
   bool known = false;
   {
     const LockGuard guard(lock_);
-    known = find(freed_, address, &freed) && freed.order >= before;
+    known = find(freed_, address, &freed) && (before == 0 || freed.order == before);
   }
   if (before != 0 || known) {
     if (before == 0 && shared_memory().knows(address)) return false;  // somebody has mapped something there since
@@ -288,7 +288,7 @@ std::vector<StaleAddress> StaleAddresses::look(const Recording& recording, const
 
 bool StaleAddresses::note(const StaleAddress& stale) {
   if (stale.kind == StaleKind::kBeyond || stale.kind == StaleKind::kNowhere) {
-    // Variables of modules, and memory that was allocated past the library.
+    // The runtime knows more: variables of modules, and memory that was allocated past the library.
     if (runtime_knows(stale.address)) return false;
     if (stale.kind == StaleKind::kNowhere && is_host_memory(stale.address)) return false;
   }

@@ -73,7 +73,8 @@ class StaleAddresses {
   /// Notes that the program has mapped or unmapped memory itself.
   void mapped(const void* base, std::size_t bytes) noexcept;
   void unmapped(const void* base, std::size_t bytes) noexcept;
-  /// Notes that kernels of the device may use the peer's memory from now on; peer < 0: anybody's.
+  /// Notes that kernels of the device may use the peer's memory from now on; peer < 0, or more than are kept:
+  /// anybody's.
   void peer_enabled(int device, int peer) noexcept;
 
   static Allocations allocations_of(const std::vector<Operation>& operations, const Binding& binding);

@@ -8,6 +8,7 @@
 #include "shim/recording/signature_bits.h"
 #include "shim/streams/outstanding_uses.h"
 #include "tests/unit/captures_fixture.h"
+#include "tests/unit/fills.h"
 
 namespace graphpool {
 namespace {
@@ -322,6 +323,22 @@ TEST_F(ForksTest, the_end_of_a_stream_by_which_others_joined_is_left_to_the_runt
   EXPECT_STREQ("a stream of the capture was destroyed", session.fate.rejected());
   EXPECT_TRUE(session.fate.exposed());
   EXPECT_EQ(operations, recorded(session));
+}
+
+TEST_F(ForksTest, a_capture_is_lost_if_memory_runs_out_while_what_was_withheld_is_issued) {
+  CaptureSession& session = start_shell(fills(2));
+  assume_held(session.lock);
+  session.recorder.binding() = fill_binding({5, 6});
+  for (const Operation& fill : {fills(2)[1], fills(2)[2]})
+    session.streams.origin().follow(session.matcher.step(fill.signature, session.recorder.binding())->index);
+  session.streams.record(event(1), session.streams.origin(), true);
+  test_next().hipMemsetD32Async = [](hipDeviceptr_t, int, std::size_t, hipStream_t) -> hipError_t {
+    throw std::bad_alloc();
+  };
+  EXPECT_THROW(session.expose("a test"), std::bad_alloc);
+  EXPECT_FALSE(session.shell());
+  EXPECT_TRUE(session.fate.lost()) << "the program had the answer that both fills were captured";
+  EXPECT_EQ(hipSuccess, wait(session, fork_, event(1))) << "no node is looked for that was not made";
 }
 
 TEST_F(ForksTest, the_end_of_a_thread_ends_what_its_own_stream_began_without_a_call) {

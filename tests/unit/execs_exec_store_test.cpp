@@ -139,6 +139,29 @@ TEST_F(ExecStoreTest, memory_that_has_run_out_takes_every_free_variant) {
   EXPECT_EQ(1u, recording_.variants.size());
 }
 
+TEST_F(ExecStoreTest, variants_go_without_memory_of_the_hosts) {
+  for (int i = 0; i < 3; ++i) adopt(nullptr);
+  let_allocations_work(0);
+  const bool any = store_.reclaim(0);
+  let_allocations_work(-1);
+  EXPECT_TRUE(any);
+  EXPECT_EQ(0u, store_.limits.held(0).bytes);
+}
+
+TEST_F(ExecStoreTest, a_variant_for_which_no_place_is_found_is_not_evicted) {
+  adopt(nullptr, {}, Keep::kThisUse);
+  for (int i = 0; i < 3; ++i) adopt(nullptr);
+  for (int allocations = 0; allocations < 2; ++allocations) {
+    const std::size_t before = recording_.variants.size();
+    RetiredVariants retired;
+    const LockGuard guard(g_recordings_lock);
+    let_allocations_work(allocations);
+    EXPECT_THROW(store_.evict(recording_, &retired), std::bad_alloc);
+    let_allocations_work(-1);
+    EXPECT_EQ(before, recording_.variants.size() + retired.size()) << "else it was destroyed under the lock";
+  }
+}
+
 TEST_F(ExecStoreTest, a_variant_for_which_there_is_no_memory_is_not_taken_in) {
   adopt(&exec_);
   bool taken = false;

@@ -1,5 +1,7 @@
 // What an update of an exec makes, and when it is the program's own call.
 #include "shim/graphs/exec_updates.h"
+#include "shim/recording/reason_counts.h"
+#include "tests/support/counting_new.h"
 #include "tests/unit/graphs_fixture.h"
 
 namespace graphpool {
@@ -128,6 +130,43 @@ TEST_F(ExecUpdatesTest, an_exec_that_an_unknown_graph_has_updated_is_compared_ag
   EXPECT_EQ(Addresses{7}, filled_by(exec));
   EXPECT_EQ(hipSuccess, update(exec, defer({7})));
   EXPECT_EQ(2, native_updates()) << "it is known what it does";
+}
+
+TEST_F(ExecUpdatesTest, a_graph_that_is_not_known_is_not_said_to_be_changed_where_child_graphs_are_too_many) {
+  const hipGraphExec_t exec = exec_of({5});
+  exec_behind(exec).made_for_children = ProgramExec::kMostForChildren;
+  hipGraph_t unknown = nullptr;
+  record({6}, 0, &unknown);
+  const auto counted = [](std::string_view wanted) {
+    std::uint64_t all = 0;
+    for (const auto& [reason, times] : g_left_to_runtime.all()) all += reason == wanted ? times : 0;
+    return all;
+  };
+  const std::uint64_t changed = counted("an update by a graph that the program has changed");
+  const std::uint64_t children = counted("updates by graphs with other child graphs");
+  EXPECT_EQ(hipSuccess, update(exec, unknown));
+  EXPECT_EQ(ExecState::kLeft, state_of(exec));
+  EXPECT_EQ(changed, counted("an update by a graph that the program has changed"));
+  EXPECT_EQ(children + 1, counted("updates by graphs with other child graphs"));
+}
+
+TEST_F(ExecUpdatesTest, an_exec_for_which_memory_runs_out_holds_the_recording_no_more) {
+  test_set_runtime_version(kPatchesNoFill);
+  const hipGraphExec_t exec = exec_of({5});
+  hipGraph_t unknown = nullptr;
+  record({6}, 0, &unknown);
+  EXPECT_EQ(hipSuccess, update(exec, unknown));
+  exec_of({8});  // has the place that the first one had in the store
+  const hipGraph_t graph = defer({7});
+  const std::size_t users = users_of(*find(1, 0));
+  test_next().hipGraphExecUpdate = [](hipGraphExec_t, hipGraph_t, hipGraphNode_t*, hipGraphExecUpdateResult*) {
+    let_allocations_work(0);
+    return hipSuccess;
+  };
+  EXPECT_THROW(static_cast<void>(update(exec, graph)), std::bad_alloc);
+  let_allocations_work(-1);
+  EXPECT_EQ(ExecState::kOwn, state_of(exec));
+  EXPECT_EQ(users, users_of(*find(1, 0)));
 }
 
 TEST_F(ExecUpdatesTest, an_update_that_tells_nothing_is_the_runtimes) {

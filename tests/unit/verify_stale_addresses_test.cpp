@@ -20,6 +20,8 @@ constexpr std::size_t kBytes = 1000, kPage = 4096;
 constexpr std::uint64_t kGraph = 7;
 /// What the runtime says that it knows, beside what the pool does.
 std::set<std::uint64_t> g_known_to_runtime;
+/// Of the allocations that follow.
+std::uint32_t g_call_site = 0;
 /// The object that is told of frees, as the process's is.
 StaleAddresses* g_seen = nullptr;
 
@@ -105,7 +107,9 @@ class StaleAddressesTest : public ::testing::Test {
     PoolSettings settings;
     settings.enabled = false;
     settings.leaving = [](const void* address, std::size_t) noexcept { g_seen->memory_leaves(address); };
-    device_memory().configure(settings, nullptr);
+    g_call_site = 0;
+    device_memory().configure(
+        settings, [](const AllocationRequest&) noexcept { return Decision{.pool = false, .call_site = g_call_site}; });
   }
   ~StaleAddressesTest() override {
     for (const std::uint64_t address : std::set<std::uint64_t>(live_)) free(address);
@@ -193,6 +197,21 @@ TEST_F(StaleAddressesTest, MemoryOfAnotherAllocationAtTheSameAddress) {
   ASSERT_EQ(a, allocate());
   expect_only(StaleKind::kReused, graph);
   expect_silent(graph.set(1));
+}
+
+TEST_F(StaleAddressesTest, TheSitesOfALaterAllocationAreNotToldAsThoseOfTheOneThatTheExecNames) {
+  fake.hip->reuse_addresses = true;
+  g_call_site = 1;
+  const std::uint64_t a = allocate();
+  Graph graph;
+  graph.kernel(a).bound();
+  free(a);
+  EXPECT_EQ(1u, only(graph).allocated_by);
+  g_call_site = 2;
+  ASSERT_EQ(a, allocate());
+  free(a);
+  EXPECT_EQ(0u, only(graph).allocated_by);
+  expect_only(StaleKind::kFreed, graph);
 }
 
 TEST_F(StaleAddressesTest, MemoryThatWasFreedBeforeTheExecGotItsAddresses) {
