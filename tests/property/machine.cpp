@@ -46,6 +46,7 @@ bool Features::set(const std::string& name) {
                                                {"no_legacy", &no_legacy},
                                                {"captures_ended", &captures_ended},
                                                {"host_fills", &host_fills},
+                                               {"rows_at_home", &rows_at_home},
                                                {"waits_once", &waits_once},
                                                {"null_order_alone", &null_order_alone},
                                                {"left_events", &left_events},
@@ -474,6 +475,22 @@ bool Machine::fills_host(const Step& step) {
   return step.kind != Kind::work || (on >= 0 && on <= kLegacy && stream(on, step.thread).capture);
 }
 
+/// Whether the step makes a node of a graph a 2D copy of nothing, or of memory of another device than the node's.
+bool Machine::copies_rows_away(const Step& step) {
+  const Work work = step.work();
+  if (work.what != Work::Copy2D) return false;
+  const std::int64_t on = step.number[0];
+  int device = thread(step.thread).device;
+  if (step.kind == Kind::work) {
+    if (on < 0 || on > kLegacy || !stream(on, step.thread).capture) return false;
+    device = stream(on, step.thread).device;
+  }
+  const auto away = [&](std::int64_t slot) {
+    return slot >= 0 && slot < kBuffers && !buffer(slot).on_host() && buffer(slot).device != device;
+  };
+  return work.quarter == 0 || away(work.dst) || away(work.src);
+}
+
 /// Whether a stream waits in its capture for a node that it comes right behind already.
 bool Machine::waits_again(const Step& step) {
   const auto& n = step.number;
@@ -578,7 +595,7 @@ bool Machine::survived(const Step& step) {
     case Kind::node_set:
     case Kind::child_set:
     case Kind::exec_set:
-      return !features_.host_fills || !fills_host(step);
+      return (!features_.host_fills || !fills_host(step)) && (!features_.rows_at_home || !copies_rows_away(step));
     default:
       return true;
   }

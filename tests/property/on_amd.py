@@ -93,7 +93,8 @@ class OnAmd:
     def defect(self, native):
         """The reason why a native run that did not end well is AMD's own fault; None where it is not known."""
         lines = native.rstrip().splitlines()
+        program = re.split(r'(?m)^program \d+$', native)[-1]
         for entry in self.defects:
-            if 'ends' in entry and re.search(entry['ends'], lines[-1]) and re.search(entry.get('after', ''), '\n'.join(lines[-8:-1])):
+            if 'ends' in entry and re.search(entry['ends'], lines[-1]) and re.search(entry.get('after', ''), program):
                 return entry['reason']
         return None

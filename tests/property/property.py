@@ -463,15 +463,29 @@ def varies(runner, settings, first, count, failure, native):
     return any(programs_of(other).get(failure[0]) != steps for other in again)
 
 
+def cut_behind_lost(native):
+    """A native transcript up to the first program whose capture ended badly, and that program's number; None where it is the last.
+    AMD's runtimes keep streams of such captures, gone or not: the next program needs a process of its own."""
+    parts = re.split(r'(?m)^(?=program \d+$)', native)
+    for number, part in enumerate(parts[:-1]):
+        if re.search(r'(?m)^end .* => 9\d\d', part):
+            return ''.join(parts[:number + 1]), int(part.split()[1])
+    return None
+
+
 def native_runs(runner, settings, first, count, undefined):
-    """Runs a batch natively: (first, count, transcript) of it, or of its parts beside the programs that no runtime has
-    a meaning for, whose numbers are added to `undefined`, by the reason."""
+    """Runs a batch natively: (first, count, transcript) of it, or of its parts: beside the programs that no runtime has
+    a meaning for, whose numbers are added to `undefined`, by the reason, and on AMD's behind captures that ended badly."""
     parts = [(first, count)]
     while parts:
         first, count = parts.pop()
         if count == 0:
             continue
         native = runner.run(settings, ['--programs', str(first), str(count)], False)
+        if runner.amd and (cut := cut_behind_lost(native)):
+            native, last = cut
+            parts.append((last + 1, first + count - last - 1))
+            count = last - first + 1
         reason = without_meaning(runner, native) if 'ended with' in native else None
         last = max(programs_of(native), default=first)
         if reason is None:
