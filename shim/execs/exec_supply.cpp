@@ -221,6 +221,9 @@ hipError_t ExecSupply::obtain_staged(ProgramExec& exec, const Binding& binding, 
   hipError_t result = hipSuccess;
   if (chosen != nullptr) {
     RingCounts counts;
+    {
+      const LockGuard launch(exec.lock);  // a launch that has begun to run may still be inside the ring
+    }
     result = chosen->ring->bind(std::move(bases), &counts);
     const LockGuard guard(g_recordings_lock);
     recording.statistics.staged += counts;

@@ -48,7 +48,7 @@ class ExecSupply {
   /// Finds or makes the variant that serves this binding; `exec` owns it. Way::kUpdate: there is none, and the program
   /// is to update the exec itself.
   hipError_t obtain(ProgramExec& exec, const Binding& binding, const OtherSources& others, Served* served)
-      EXCLUDES(g_recordings_lock);
+      EXCLUDES(exec.lock, g_recordings_lock);
   /// Does the same over the program's own memory, whatever rules say. Launches may call it, too. The caller holds the
   /// recording. Returns hipErrorInvalidHandle if the recording does not serve the exec any more.
   hipError_t obtain_unstaged(ProgramExec& exec, Recording& recording, const Binding& binding,
@@ -64,7 +64,7 @@ class ExecSupply {
   hipError_t obtain_open(ProgramExec& exec, const Binding& binding, const Plan& open, Served* served)
       EXCLUDES(g_recordings_lock);
   hipError_t obtain_staged(ProgramExec& exec, const Binding& binding, const Plan& staged, Served* served)
-      EXCLUDES(g_recordings_lock);
+      EXCLUDES(exec.lock, g_recordings_lock);
   hipError_t obtain_new(ProgramExec& exec, Recording& recording, const Binding& binding, const OtherSources& others,
                         Served* served) EXCLUDES(g_recordings_lock);
   hipError_t make_ring(ProgramExec& exec, const Plan& staged, Binding canonical, std::vector<char*> bases,

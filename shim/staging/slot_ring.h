@@ -18,7 +18,7 @@
 // that runs ahead (rule 3).
 //
 // Errors: HIP's. Threads: launch() is called under the lock of the program exec, bind() in the call that changes the
-// exec, without the lock; before_capture() and before_destroy() are called by any thread (rings.h). Units: bytes.
+// exec, when a launch that runs has let go of that lock; before_capture() and before_destroy() are called by any thread (rings.h). Units: bytes.
 // Not here: what is copied (staging.h), who waits and for how long (graphs/staged_launch.h).
 #pragma once
 

@@ -578,7 +578,8 @@ bool Machine::survived(const Step& step) {
       if (stream(n[0], step.thread).stale && event_at(n[1]).captured != 0) return false;
       return !capture || event_at(n[1]).captured == 0 || event_at(n[1]).captured == capture->number;
     }
-    case Kind::instantiate: {
+    case Kind::instantiate:
+    case Kind::exec_update: {
       if (!features_.home_instantiates || n[1] < 0 || n[1] >= kGraphs) return true;
       const std::vector<Node>& nodes = graph(static_cast<int>(n[1])).nodes;
       return std::none_of(nodes.begin(), nodes.end(), [&](const Node& node) {

@@ -61,7 +61,7 @@ struct Features {
   bool null_joins = false;      ///< let the null stream wait for an event of a capture
   bool own_captures = false;    ///< let a thread's own stream capture
   bool roots_at_once = false;   ///< rely on a graph's roots, but for the first, to come behind what the stream has
-  bool home_instantiates = false;  ///< instantiate kernels of another device than the current one
+  bool home_instantiates = false;  ///< instantiate or update by what is of another device than the current one
   bool flown_destroys = false;     ///< destroy an exec that may still run
   bool no_legacy = false;          ///< name hipStreamLegacy
   bool captures_ended = false;     ///< destroy a stream that captures, or end a thread whose own stream does
