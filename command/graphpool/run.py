@@ -2,6 +2,7 @@
 import contextlib
 import os
 import re
+import shlex
 import socket
 import stat
 import sys
@@ -88,11 +89,12 @@ def temporary_folder():
 
 def report_folder(wanted):
     """(the folder for reports, warnings). It is made where it is not there. Nothing named, and none can be here: a temporary one."""
-    folder, warnings = os.path.abspath(wanted or FOLDER), []
+    folder, warnings = wanted or FOLDER, []
     if wanted and re.search('%[A-Za-z]', wanted):
         warnings.append('--report {} names a folder, and no mark in it is replaced: the names of the reports have host, rank and '
                         'process'.format(wanted))
     try:
+        folder = os.path.abspath(folder)
         make_folder(folder)
     except OSError as why:
         if wanted:
@@ -204,14 +206,14 @@ def tell(said, folder, names, ended, path):
         say('{} processes'.format(len(found)))
         sys.stderr.write('\n'.join('  ' + line for line in tables.many(found)) + '\n')
     tell_traces([report.data['trace'] for report in found if report.data.get('trace')])
-    say('next: graphpool explain {}'.format(shown(found[0].path if len(found) == 1 and rank() is None else folder)))
+    say('next: graphpool explain {}'.format(shlex.quote(shown(found[0].path if len(found) == 1 and rank() is None else folder))))
 
 
 def tell_traces(traces):
     for trace in traces[:MOST_TABLES]:
         lost = ', {} older ones dropped'.format(trace['dropped']) if trace['dropped'] else ''
         say('trace: {} ({} events{}); ui.perfetto.dev or speedscope shows it'.format(
-            os.path.relpath(trace['file']), trace['events'], lost))
+            shlex.quote(shown(trace['file'])), trace['events'], lost))
     if len(traces) > MOST_TABLES:
         say('and {} traces more beside the reports'.format(len(traces) - MOST_TABLES))
 

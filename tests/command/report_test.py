@@ -53,6 +53,13 @@ class Table(support.CommandTest):
         code, output, errors = self.graphpool('report', 'ranks')
         self.assertEqual((0, 'graphpool: passed over ranks/graphpool-x.json: not a report (not JSON)\n'), (code, errors))
 
+    def test_stdout_that_is_full_or_closed(self):
+        self.many(1)
+        for words in (['report', 'ranks'], ['explain', 'ranks'], ['policy', 'show'], ['--help'], ['run', '--help']):
+            for where, said in (('>/dev/full', (1, 'graphpool: No space left on device\n')), ('>&-', (0, ''))):
+                code, _, errors = self.finish(self.start('-c', '"$@" ' + where, 'sh', support.COMMAND, *words, command='/bin/sh'))
+                self.assertEqual(said, (code, errors))
+
     def test_refused(self):
         self.refused(2, 'report', '--html', 'x.html', '--json', 'nowhere', says='--html and --json: only one of them')
         self.refused(2, 'report', says='which report?')

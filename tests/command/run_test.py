@@ -147,6 +147,32 @@ class Kept(support.CommandTest):
         self.assertIn('graphpool: the reports cannot be read: {}: No such file or directory\n'.format(self.folder / 'gone'), errors)
         self.assertNotIn('Traceback', errors)
 
+    def through_shell(self, text, *words, command=support.COMMAND, **variables):
+        """The command, as "$@" of a shell's text."""
+        return self.finish(self.start('-c', text, 'sh', sys.executable, command, *words, command='/bin/sh', **variables))
+
+    def test_it_runs_whatever_becomes_of_the_messages(self):
+        words = 'run', '--', 'sh', '-c', 'touch mark; exit 9'
+        for where in ('2>&-', '2>/dev/full', '>&-', '>&- 2>&-', '>/dev/full 2>/dev/full'):
+            code, _, errors = self.through_shell('"$@" ' + where, *words)
+            self.assertEqual((9, False), (code, 'Traceback' in errors), errors)
+            (self.folder / 'mark').unlink()
+
+    def test_it_runs_in_a_folder_that_is_gone(self):
+        gone = 'mkdir gone; cd gone; rmdir "$PWD"; "$@"'
+        code, _, errors = self.through_shell(gone, 'run', '--', *self.python('sys.exit(9)'), TMPDIR=self.folder)
+        self.assertEqual(9, code, errors)
+        self.assertIn('graphpool: warning: no report can be written to graphpool-reports (No such file or directory); they go to '
+                      '{}/graphpool-reports-{}\n'.format(self.folder, os.getuid()), errors)
+        self.assertEqual(1, len(self.reports('graphpool-reports-{}'.format(os.getuid()))))
+        code, _, errors = self.through_shell(gone, 'run', '--report', 'r', 'true')
+        self.assertEqual((125, False), (code, 'Traceback' in errors), errors)
+
+    def test_lines_to_copy_are_quoted(self):
+        errors = self.graphpool('run', '--report', 'a b', '--trace', '--', *self.python(''))[2]
+        self.assertRegex(errors, r"graphpool: next: graphpool explain 'a b/graphpool-\S+\.json'\n")
+        self.assertRegex(errors, r"graphpool: trace: 'a b/graphpool-\S+\.trace\.json' \(")
+
     def wait_for_a_report(self):
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
