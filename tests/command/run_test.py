@@ -346,13 +346,15 @@ class Told(support.CommandTest):
         info = said['info']
         self.assertEqual(4, len(info), info)
         self.assertRegex(info[0], r'^info: version \S+ is active; its report will be in ')
-        self.assertRegex(info[1], r'^info: graph 1 is new: embed \.\. adamw, 101 nodes; served by \S+$')
-        self.assertRegex(info[2], r'^info: graph 1 is served by same, before by \S+$')
+        self.assertRegex(info[1], r'^info: graph 1 is new: embed \.\. adamw, 101 nodes; served by a new exec$')
+        self.assertEqual('info: graph 1 is served by the same exec, before by a new exec', info[2])
         self.assertRegex(info[3], r'^info: captures 3 of 4 served, instantiates 3 of 4; 4 launches; ')
 
         def count(level, start):
             return sum(line.startswith(start) for line in said[level])
 
+        self.assertRegex('\n'.join(said['debug']), r'debug: graph 1: addresses without an exec are served by a new exec; a new exec would '
+                         r'cost \d+\.\d us \(built in\)\n')
         self.assertEqual([4, 4, 4], [count(level, 'info: ') for level in said])
         self.assertEqual([0, 4, 4], [count(level, 'debug: capture, ') for level in said])
         self.assertEqual([(1, 3)] * 2, [tuple(count(level, 'debug: capture, 101 operations, graph 1: ' + fate)
@@ -394,6 +396,7 @@ class Told(support.CommandTest):
         self.assertEqual(0, code, errors)
         self.assertIn(', default policy, up to 3 captures of each graph and 3 launches by each way are verified; reports in ', errors)
         self.assertRegex(errors, r'\n  verified \d+ captures and \d+ launches; no difference\n')
+        self.assertRegex(errors, r'warning: verify: graph 1 cannot be run twice: .*; what it was captured from is compared\n')
         verified = self.reports()[0]['recordings'][0]['captures_verified']
         self.assertGreater(verified, 0)
         output = self.graphpool('explain', 'graphpool-reports')[1]
