@@ -44,7 +44,8 @@ class Refused(support.CommandTest):
         self.run_refused(2, '--set', 'graph.slots=', says='--set graph.slots=: which value? Allowed: an integer from 1 to 64')
         self.run_refused(125, says='cannot read /nowhere.toml: no such file', GRAPHPOOL_POLICY='/nowhere.toml')
         self.run_refused(125, '--policy', 'nowhere.toml', says='graphpool: nowhere.toml: no such file: nothing was started')
-        self.run_refused(2, '--set', 'graph.slto=1', says='did you mean graph.slots?')
+        for word in ('graph.slto', 'slots', 'GRAPHPOOL_GRAPH_SLOTS'):
+            self.run_refused(2, '--set', word + '=1', says='--set {}: unknown key, did you mean graph.slots?'.format(word))
 
     def test_a_library_that_cannot_be_preloaded(self):
         self.run_refused(125, says='/nowhere.so is not there; GRAPHPOOL_LIBRARY names it; unset it, or name libgraphpool.so: nothing was started', GRAPHPOOL_LIBRARY='/nowhere.so')
