@@ -42,8 +42,9 @@ def moved_lines(graph):
     """Which buffers move, told once for each place that allocates them."""
     by_place = {}
     for moved in graph['operands_moved']:
-        place = moved.get('allocated_by', '').split(' < ')[0] or (
-            'buffers of rule {}'.format(moved['rule']) if moved.get('rule', 'default') != 'default' else 'memory that no rule names')
+        rule = moved.get('rule', 'default')
+        named = 'memory that no rule names' if rule == 'default' else 'buffers of rule {}'.format(rule)
+        place = moved.get('allocated_by', '').split(' < ')[0] or named
         by_place.setdefault(place, []).append(moved)
     lines = []
     for place, all_moved in sorted(by_place.items(), key=lambda each: -sum(moved['times'] for moved in each[1])):
@@ -85,8 +86,8 @@ def graph_lines(report, graph):
     for each in told:
         lines += stop_lines(report, each)
     at_the_end = went_at_the_end(report, graph)
-    served_well = all(map(report.goes_another_way, told)) and not graph.get('not_staged') and captures <= served + verified + 1 and (
-        not graph.get('dropped') or at_the_end)
+    first_only = captures <= served + verified + 1 and all(map(report.goes_another_way, told))
+    served_well = first_only and not graph.get('not_staged') and (not graph.get('dropped') or at_the_end)
     if graph.get('dropped') and not at_the_end:
         lines += wrapped('The recording was dropped.') + reason_lines(None, graph['dropped'])
     if graph.get('not_staged'):
@@ -104,8 +105,8 @@ def graph_lines(report, graph):
 def ranks_in_words(found):
     """'rank 3', 'ranks 0 to 7', 'ranks 0, 2'."""
     ranks = [str(rank) for rank in collections.OrderedDict((report.rank, None) for report in found)]
-    row = all(rank.isdigit() for rank in ranks) and [int(rank) for rank in ranks] == list(range(int(ranks[0]), int(ranks[0]) + len(ranks)))
-    if len(ranks) > 2 and row:
+    numbers = [int(rank) for rank in ranks if rank.isdigit()]
+    if len(ranks) > 2 and len(numbers) == len(ranks) and numbers == list(range(numbers[0], numbers[0] + len(ranks))):
         return 'ranks {} to {}'.format(ranks[0], ranks[-1])
     return 'rank{} {}'.format('s' if len(ranks) > 1 else '', ', '.join(ranks))
 

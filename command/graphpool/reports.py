@@ -95,7 +95,7 @@ class Report:
         return first_only and 'graph' in told and told['reason'].endswith(OTHER_WAY)
 
     def reasons(self):
-        """(count, reason, where, noun) of whatever was not served, most often first. where: text, or ''. noun: what was counted."""
+        """(count, reason, where, noun) of whatever was not served, most often first. where: text, or ''. noun: what is counted."""
         found = []
         for told in self.data['graphs']['materialisations']:
             if not self.goes_another_way(told):
@@ -123,7 +123,9 @@ def place_of(told):
 
 def counted(count, noun):
     """A number of things: '3 execs or updates'."""
-    return '{} {}'.format(count, noun if count == 1 else ' or '.join(word + ('es' if word.endswith('s') else 's') for word in noun.split(' or ')))
+    if count != 1:
+        noun = ' or '.join(word + ('es' if word.endswith('s') else 's') for word in noun.split(' or '))
+    return '{} {}'.format(count, noun)
 
 
 def captures_of(graph):

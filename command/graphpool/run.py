@@ -318,7 +318,8 @@ COMMAND = Command(
     Under srun, mpirun or torchrun put `graphpool run --` before the program. Rank 0 prints its table, and graphpool report DIR
     shows all ranks side by side.
 
-    Exit code where the program was not started: 2 an option is wrong, 125 graphpool cannot, 126 it cannot be run, 127 it is not there.""",
+    Exit code where the program was not started: 2 an option is wrong, 125 graphpool cannot, 126 it cannot be run, 127 it is not
+    there.""",
     examples=[('graphpool run -- python3 train.py', 'the default policy'),
               ('graphpool run --policy my.toml --set pool.limit=4GiB -- ./step', 'a policy, and one key over it'),
               ('graphpool run --trace -- ./step', 'a time line of captures, launches, waits and memory'),

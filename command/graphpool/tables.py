@@ -159,8 +159,8 @@ def summed(all_reports):
         captures, served, launches, saved_ms = (sum(values) for values in zip(*(
             (each.captures, each.captures_served, each.launches, each.saved_ms) for each in found)))
         times = sorted(each.elapsed_ms or 0 for each in found)
-        rows.append((host, rank, program, str(len(found)), time_text(times[len(times) // 2]), str(captures), percent(served, captures),
-                     str(launches), size(max(each.peak_kept_bytes for each in found)), time_text(saved_ms)))
+        rows.append((host, rank, program, str(len(found)), time_text(times[len(times) // 2]), str(captures),
+                     percent(served, captures), str(launches), size(max(each.peak_kept_bytes for each in found)), time_text(saved_ms)))
     return grid(('host', 'rank', 'program', 'processes', 'median time', 'captures', 'served', 'launches', 'kept at most', 'saved'),
                 rows, (0, 2))
 
