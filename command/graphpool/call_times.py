@@ -78,8 +78,11 @@ def lines(off, on):
     """What was measured, as a table: all calls, those that wait, and the functions that took longest."""
     if not off.functions or not on.functions:
         return ['HIP calls  none was seen']
-    rows = [('all', lambda function: True), ('of these, hip...Synchronize', waits)]
-    longest = sorted(set(off.functions) | set(on.functions), reverse=True,
+    functions = set(off.functions) | set(on.functions)
+    rows = [('all', lambda function: True)]
+    if sum(map(waits, functions)) > 1:
+        rows.append(('of these, hip...Synchronize', waits))
+    longest = sorted(functions, reverse=True,
                      key=lambda function: max(each.functions.get(function, (0, 0))[1] for each in (off, on)))
     rows += [(function, lambda each, function=function: each == function) for function in longest[:MOST_FUNCTIONS]]
     cells = []

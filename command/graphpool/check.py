@@ -44,15 +44,16 @@ def tell(found):
     any_stale = False
     for report in found:
         seen = report.data.get('check', {'launches': 0, 'stale': []})
-        run.say('{}: {} stale address{} in {} of {} launches of graphs'.format(
-            report.name, len(seen['stale']) or 'no', '' if len(seen['stale']) == 1 else 'es', seen['launches'],
-            launches_of(report)))
+        stale = '{} stale address{}'.format(len(seen['stale']) or 'no', '' if len(seen['stale']) == 1 else 'es')
+        form = '{0}: {1} in {2} of {3} launches of graphs' if seen['launches'] == launches_of(report) else (
+            '{0}: {2} of {3} launches of graphs were looked at, with {1}')
+        run.say(form.format(report.name, stale, seen['launches'], launches_of(report)))
         for stale in seen['stale']:
             sys.stderr.write('\n'.join(stale_lines(report, stale)) + '\n')
         if seen['launches'] < launches_of(report):
             sys.stderr.write('  The other launches were not looked at: their graphs were left to the runtime.\n')
-            for count, reason, _ in report.reasons()[:3]:
-                sys.stderr.write('    {} x {}\n'.format(count, reason))
+            for count, reason, _, noun in report.reasons()[:3]:
+                sys.stderr.write('    {}: {}\n'.format(reports.counted(count, noun), reason))
         if not report.ended:
             sys.stderr.write('  It did not come to its end, so this is what was seen up to its last report.\n')
         any_stale = any_stale or bool(seen['stale'])
@@ -62,13 +63,13 @@ def tell(found):
 def looked_at(words, folder):
     """Runs the program; -> (how it ended, whether something was found)."""
     words.report, words.verify, words.trace = folder, False, False
-    environment, said, _, _, path = run.prepare(words)
+    environment, said, _, names, path = run.prepare(words)
     environment.update(SETTINGS)
     ended = launch.run(words.rest, environment)
     try:
         found = reports.find([folder])
     except reports.Unreadable:
-        for line in run.no_report_lines(said, folder, ended, path):
+        for line in run.no_report_lines(said, folder, names, ended, path):
             run.say(line.strip())
         run.say('nothing was checked')
         return ended, False

@@ -154,6 +154,14 @@ def count_of(option, text, least, default):
     return int(text)
 
 
+def failures(runs):
+    """How the program failed, in words; None: it did not."""
+    failed = [each.code for each in runs if each.code]
+    if not failed:
+        return None
+    return 'exit code {} in {} of {} runs'.format(', '.join(map(str, sorted(set(failed)))), len(failed), len(runs))
+
+
 def print_result(off, on, sentence):
     print('\n'.join(tables.grid(('', 'wall time', 'CPU time'), [
         ('off', spread([each.wall_s for each in off]), spread([each.cpu_s for each in off])),
@@ -161,12 +169,14 @@ def print_result(off, on, sentence):
     print('wall time  {}'.format(verdict([each.wall_s for each in off], [each.wall_s for each in on])))
     print('CPU time   {}'.format(verdict([each.cpu_s for each in off], [each.cpu_s for each in on])))
     print('output     {}'.format(sentence))
+    if failures(off + on):
+        print('program    it failed: {}'.format(failures(off + on)))
 
 
 def figures(off, on, judged, times, found):
     """The result as --json prints it. judged: what output_verdict() says."""
     same, sentence = judged
-    result = {'output': {'same': same, 'text': sentence}, 'runs': {}, 'change': {}, 'library': {
+    result = {'output': {'same': same, 'text': sentence}, 'failed': failures(off + on), 'runs': {}, 'change': {}, 'library': {
         'processes': len(found), 'captures': sum(each.captures for each in found),
         'captures_served': sum(each.captures_served for each in found)}}
     for name, runs in (('off', off), ('on', on)):

@@ -1,5 +1,6 @@
 """explain.py: graphpool explain PATH [GRAPH]: graph by graph in plain words what was served, what stood in the way, and what
 to do."""
+import collections
 import os
 import sys
 import textwrap
@@ -22,16 +23,18 @@ def times(count):
 def reason_lines(count, reason, where=''):
     known = reasons.explain(reason)
     often = '{}{}: '.format(times(count).capitalize(), ', at ' + where if where else '') if count else ''
-    lines = wrapped(often + known.means)
-    return lines + wrapped('What to do: ' + known.advice, '    ')
+    return wrapped(often + known.means) + wrapped('What to do: ' + known.advice, '    ')
 
 
-def stop_lines(told):
-    """Where a capture of this graph became real."""
+def stop_lines(report, told):
+    """Where captures that were like this graph became real."""
     where = reports.place_of(told)
     differs = reasons.DIFFERS.get(told.get('differs'), told.get('differs'))
     if differs:
         where += ' ({})'.format(differs)
+    if report.goes_another_way(told):
+        return wrapped('{}, at {}, another graph began like this one and goes another way. Nothing to do.'.format(
+            times(told['count']).capitalize(), where))
     return reason_lines(told['count'], told['reason'], where)
 
 
@@ -39,7 +42,9 @@ def moved_lines(graph):
     """Which buffers move, told once for each place that allocates them."""
     by_place = {}
     for moved in graph['operands_moved']:
-        place = moved.get('allocated_by', '').split(' < ')[0] or 'buffers of rule {}'.format(moved.get('rule', 'default'))
+        rule = moved.get('rule', 'default')
+        named = 'memory that no rule names' if rule == 'default' else 'buffers of rule {}'.format(rule)
+        place = moved.get('allocated_by', '').split(' < ')[0] or named
         by_place.setdefault(place, []).append(moved)
     lines = []
     for place, all_moved in sorted(by_place.items(), key=lambda each: -sum(moved['times'] for moved in each[1])):
@@ -47,33 +52,43 @@ def moved_lines(graph):
         shown = ', '.join(kernels[:MOST_MOVED]) + (' and others' if len(kernels) > MOST_MOVED else '')
         lines += wrapped('{}: moved {}, {} of {}.'.format(
             place, times(max(moved['times'] for moved in all_moved)),
-            '{} operands'.format(len(all_moved)) if len(all_moved) > 1 else 'one operand', shown), '    ')
-    return lines
+            '{} addresses'.format(len(all_moved)) if len(all_moved) > 1 else 'one address', shown), '    ')
+    found, launches = graph['launches'].get('same', 0), reports.launches_of(graph)
+    return lines + (wrapped('All the same, {} of {} launches were of an exec that had their addresses.'.format(found, launches))
+                    if found else [])
 
 
 def went_at_the_end(report, graph):
-    """Whether the recording went with the program's modules at its end: the graph was not captured again after that."""
+    """Whether the recording went with the program's modules at its end: the graph was not captured again after that. The report
+    tells those that went in their order; of those that go together the newest is first."""
     def kind(each):
         return reports.name_of(each), each['operations']
 
-    again = any(other is not graph and kind(other) == kind(graph) for other in report.graphs)
-    return report.ended and not again and graph.get('dropped') == 'a module with a kernel of it was unloaded'
+    order = [each['graph'] for each in report.data['recordings'] if each.get('dropped')]
+    later = [other for other in report.graphs if other['graph'] > graph['graph'] and kind(other) == kind(graph)]
+    again = any(not other.get('dropped') or order.index(other['graph']) > order.index(graph['graph']) for other in later)
+    return report.ended and graph.get('dropped') == 'a module with a kernel of it was unloaded' and not again
 
 
 def graph_lines(report, graph):
     served, captures = reports.captures_of(graph)
     launches = reports.launches_of(graph)
     lines = ['graph {}: {}, {} operations'.format(graph['graph'], reports.name_of(graph), graph['operations'])]
-    lines += wrapped('{} of {} captures were served from the recording ({}); {} launches by {}.'.format(
+    lines += wrapped('{} of {} captures were served ({}). {} launches: {}.'.format(
         served, captures, tables.percent(served, captures), launches, tables.how(graph)))
+    verified = graph.get('captures_verified', 0)
+    if verified:
+        lines += wrapped('{} compared by verification, and so not served.'.format(
+            '1 capture was' if verified == 1 else '{} captures were'.format(verified)))
     if graph.get('captured_by'):
         lines += wrapped('Captured by {}.'.format(graph['captured_by']))
     told = report.reasons_of(graph['graph'])
     for each in told:
-        lines += stop_lines(each)
-    served_well = not told and not graph.get('not_staged') and captures <= served + 1 and (
-        not graph.get('dropped') or went_at_the_end(report, graph))
-    if graph.get('dropped') and not served_well:
+        lines += stop_lines(report, each)
+    at_the_end = went_at_the_end(report, graph)
+    first_only = captures <= served + verified + 1 and all(map(report.goes_another_way, told))
+    served_well = first_only and not graph.get('not_staged') and (not graph.get('dropped') or at_the_end)
+    if graph.get('dropped') and not at_the_end:
         lines += wrapped('The recording was dropped.') + reason_lines(None, graph['dropped'])
     if graph.get('not_staged'):
         lines += wrapped('A rule says that it should be staged; it is not.') + reason_lines(None, graph['not_staged'])
@@ -87,8 +102,29 @@ def graph_lines(report, graph):
     return lines
 
 
+def ranks_in_words(found):
+    """'rank 3', 'ranks 0 to 7', 'ranks 0, 2'."""
+    ranks = [str(rank) for rank in collections.OrderedDict((report.rank, None) for report in found)]
+    numbers = [int(rank) for rank in ranks if rank.isdigit()]
+    if len(ranks) > 2 and len(numbers) == len(ranks) and numbers == list(range(numbers[0], numbers[0] + len(ranks))):
+        return 'ranks {} to {}'.format(ranks[0], ranks[-1])
+    return 'rank{} {}'.format('s' if len(ranks) > 1 else '', ', '.join(ranks))
+
+
+def head_lines(found):
+    """Whom a text is about: one process, or several for which it is the same."""
+    first = found[0]
+    if len(found) == 1:
+        state = '' if first.ended else ', ' + tables.state_text(first)
+        return ['{} on {}, rank {} ({}){}'.format(first.name, first.host, first.rank, first.path, state), '']
+    hosts = sorted({report.host for report in found})
+    return wrapped('{} processes of {} on {}, {}: the same of each ({}, and others)'.format(
+        len(found), first.program, hosts[0] if len(hosts) == 1 else '{} hosts'.format(len(hosts)), ranks_in_words(found),
+        first.path), '') + ['']
+
+
 def process_lines(report, only=None):
-    lines = ['{} on {}, rank {} ({})'.format(report.name, report.host, report.rank, report.path), '']
+    lines = []
     for graph in report.graphs:
         if only in (None, graph['graph']):
             lines += graph_lines(report, graph) + ['']
@@ -99,7 +135,7 @@ def process_lines(report, only=None):
     if rest:
         lines.append('captures of no graph above, made real:')
         for told in rest:
-            lines += stop_lines(told)
+            lines += stop_lines(report, told)
         lines.append('')
     for key, head in (('refusals', 'captures and graphs that were left alone:'),
                       ('left_to_runtime', 'execs and updates that were left to the runtime:')):
@@ -116,6 +152,9 @@ def process_lines(report, only=None):
     if not report.graphs and not report.captures:
         lines += wrapped('No graph was captured. The library serves captured graphs, graphs that are built node by node, and '
                          'memory; launches outside of graphs are as they were.', '') + ['']
+        if report.data.get('devices') == []:
+            lines += wrapped("No GPU is named by this machine's drivers: then HIP calls return hipErrorNoDevice or "
+                             'hipErrorInvalidDevice.', '') + ['']
     return lines
 
 
@@ -124,6 +163,8 @@ def run(words):
         raise UsageError('which report? graphpool explain PATH [GRAPH]')
     only = None
     if len(words.rest) == 2:
+        if not words.rest[1].isdigit() and os.path.exists(words.rest[1]):
+            raise UsageError('one report or folder at a time; the second word is the number of a graph')
         if not words.rest[1].isdigit():
             raise UsageError('{}: a graph is named by its number in the table'.format(words.rest[1]))
         only = int(words.rest[1])
@@ -135,8 +176,11 @@ def run(words):
         sys.stderr.write('graphpool: {} has no graph {}; it has {}\n'.format(
             os.path.basename(words.rest[0]) or words.rest[0], only, there))
         return 1
+    alike = collections.OrderedDict()
     for report in with_it:
-        print('\n'.join(process_lines(report, only)))
+        alike.setdefault((report.program, report.ended or report.path, '\n'.join(process_lines(report, only))), []).append(report)
+    for (_, _, text), same in alike.items():
+        print('\n'.join(head_lines(same)) + '\n' + text)
     return 0
 
 

@@ -11,6 +11,31 @@ from . import check, compare, explain, learn, options, places, policy, report, r
 from .options import UsageError
 from .places import Missing
 
+
+
+class Stream:
+    """stdout or stderr, which may be closed. Best effort: what cannot be written is lost, and nothing stops for it."""
+
+    def __init__(self, stream, best_effort):
+        self.stream, self.best_effort = stream, best_effort
+
+    def write(self, text):
+        return self.try_to('write', text)
+
+    def flush(self):
+        self.try_to('flush')
+
+    def try_to(self, name, *arguments):
+        try:
+            return getattr(self.stream, name)(*arguments) if self.stream is not None else None
+        except (OSError, ValueError):
+            if not self.best_effort:
+                raise
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+
 COMMANDS = [run.COMMAND, report.COMMAND, explain.COMMAND, compare.COMMAND, check.COMMAND, policy.COMMAND, policy.CHECK, policy.SHOW,
             learn.COMMAND, selftest.COMMAND]
 OWN_FAULT = 125
@@ -101,7 +126,12 @@ def dispatch(words):
         raise UsageError('{}: {}\nTry: graphpool {} --help'.format(command.name, wrong, command.name))
 
 
+def nothing_more_on_stdout():
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
 def main(words):
+    sys.stdout, sys.stderr = Stream(sys.stdout, False), Stream(sys.stderr, True)
     try:
         code = dispatch(words)
         sys.stdout.flush()
@@ -117,8 +147,12 @@ def main(words):
         sys.stderr.write('graphpool: {}\n'.format(missing))
         return OWN_FAULT
     except BrokenPipeError:  # the reader of a table has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        nothing_more_on_stdout()
         return 128 + signal.SIGPIPE
+    except OSError as why:
+        nothing_more_on_stdout()
+        sys.stderr.write('graphpool: {}{}\n'.format('{}: '.format(why.filename) if why.filename else '', why.strerror or why))
+        return 1
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)

@@ -92,11 +92,11 @@ def why_list(report):
         return '<p>Nothing stood in the way. The first capture of each graph is always the program\'s own.</p>'
     most = found[0][0]
     items = []
-    for count, reason, where in found[:MOST_REASONS]:
+    for count, reason, where, noun in found[:MOST_REASONS]:
         known = reasons.explain(reason)
-        items.append('<div class="card"><h3>{} x {}</h3><div class="bar"><span class="one_shot" style="width:{:.1f}%"></span></div>'
+        items.append('<div class="card"><h3>{}: {}</h3><div class="bar"><span class="one_shot" style="width:{:.1f}%"></span></div>'
                      '<p>{}</p><p class="quiet">{}{}</p></div>'.format(
-                         count, escape(reason), 100.0 * count / most, escape(known.means), escape(known.advice),
+                         reports.counted(count, noun), escape(reason), 100.0 * count / most, escape(known.means), escape(known.advice),
                          escape(' At ' + where + '.') if where else ''))
     if len(found) > MOST_REASONS:
         items.append('<p class="quiet">and {} reasons more: graphpool explain tells them all</p>'.format(len(found) - MOST_REASONS))
@@ -227,7 +227,7 @@ def about(report):
         parts.append('{} of: {}'.format(len(devices), ', '.join(names)))
     parts.append('written {}'.format(report.data.get('time', 'at an unknown time')))
     if not report.ended:
-        parts.append('ended before it could write more')
+        parts.append(tables.state_text(report))
     command = ' '.join(report.data.get('command') or [])
     return '<p class="quiet">{}</p><p class="quiet">{}</p>'.format(escape(', '.join(parts)), escape(command))
 

@@ -43,7 +43,7 @@ def library():
     named = os.environ.get('GRAPHPOOL_LIBRARY')
     if named:
         if not os.path.exists(named):
-            raise Missing('{} is not there; GRAPHPOOL_LIBRARY names it'.format(named))
+            raise Missing('{} is not there; GRAPHPOOL_LIBRARY names it; unset it, or name libgraphpool.so'.format(named))
         if os.path.isdir(named):
             raise Missing('{} is a folder: GRAPHPOOL_LIBRARY must name libgraphpool.so itself'.format(named))
         return os.path.abspath(named)

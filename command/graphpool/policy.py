@@ -45,6 +45,15 @@ def all_keys():
     return {value['key']: value for value in read({})[1]['values']}
 
 
+def did_you_mean(word, keys):
+    """The key that is most like the word, or whose last part or variable it is."""
+    other_names = {value['variable']: key for key, value in keys.items()}
+    ends = [key.rpartition('.')[2] for key in keys]
+    other_names.update({key.rpartition('.')[2]: key for key in keys if ends.count(key.rpartition('.')[2]) == 1})
+    near = options.nearest(word, list(keys) + list(other_names))
+    return ', did you mean {}?'.format(other_names.get(near, near)) if near else ''
+
+
 def with_settings(environment, policy, settings):
     """The environment with a policy file and single keys in it. Raises UsageError for a key there is not."""
     environment = dict(environment)
@@ -60,8 +69,7 @@ def with_settings(environment, policy, settings):
         if not equals:
             raise UsageError('--set {}: a key and its value, as in --set pool.limit=4GiB'.format(setting))
         if key not in keys:
-            raise UsageError('--set {}: unknown key{}; graphpool policy show names them all'.format(
-                key, options.did_you_mean(key, keys)))
+            raise UsageError('--set {}: unknown key{}; graphpool policy show names them all'.format(key, did_you_mean(key, keys)))
         if not value and keys[key]['default']:
             raise UsageError('--set {}: which value? Allowed: {}'.format(setting, keys[key]['allowed']))
         environment[keys[key]['variable']] = value

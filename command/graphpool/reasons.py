@@ -26,7 +26,7 @@ OTHER_RULES = 'Leave the buffers of this graph out of staging rules, or change w
 TEXTS = {
     # Why captures were made real.
     'an operation differs from every recording': Reason(
-        'The capture began like an earlier one, then did something else: another kernel, other dimensions, another size.', SHAPES),
+        'The capture began like an earlier one, then did something else.', SHAPES),
     'an event record differs from every recording': Reason(
         'The capture began like an earlier one, then recorded an event where the earlier one did not.', SHAPES),
     'an event of another open capture is recorded': Reason(

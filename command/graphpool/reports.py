@@ -2,16 +2,21 @@
 
 Reports written before they had a format number are read, too: what they lack is None.
 """
+import calendar
 import collections
 import json
 import os
+import socket
 import sys
+import time
 
 FORMAT = 1
 # What served a launch, as reports say it and in words.
 WAYS = collections.OrderedDict([
-    ('same', 'the same exec'), ('patch', 'patched'), ('new_exec', 'a new exec'), ('one_shot', 'an exec for one use'),
-    ('stage', 'staged'), ('native_update', 'the program\'s own update')])
+    ('same', 'the same exec'), ('patch', 'a patched exec'), ('new_exec', 'a new exec'), ('one_shot', 'an exec for one use'),
+    ('stage', 'a staged exec'), ('native_update', 'an exec that the program updated')])
+# A capture was compared with a graph, and went on in another way.
+OTHER_WAY = ('differs from every recording', 'the capture ended before its recording')
 
 
 class Unreadable(Exception):
@@ -67,13 +72,36 @@ class Report:
     def ended(self):
         return self.data.get('ended', True)
 
+    def still_runs(self):
+        """Whether its process is on this host, and is no later one with the same number."""
+        if self.ended or self.host != socket.gethostname():
+            return False
+        try:
+            with open('/proc/{}/stat'.format(self.process)) as file:
+                fields = file.read().rpartition(')')[2].split()
+            with open('/proc/uptime') as file:
+                up = float(file.read().split()[0])
+            started = time.time() - up + int(fields[19]) / os.sysconf('SC_CLK_TCK')
+            written = calendar.timegm(time.strptime(self.data['time'], '%Y-%m-%dT%H:%M:%SZ'))
+        except (OSError, ValueError, IndexError, KeyError, TypeError):
+            return False
+        return fields[0] not in 'ZX' and started < written + 2
+
+    def goes_another_way(self, told):
+        """Whether captures stopped being like a graph only where they were the first ones of other graphs, which were served
+        afterwards. Nothing could have served those."""
+        first_only = all(graph['captures'] - graph.get('captures_verified', 0) <= 1 and graph['captures_avoided']
+                         for graph in self.graphs)
+        return first_only and 'graph' in told and told['reason'].endswith(OTHER_WAY)
+
     def reasons(self):
-        """(count, reason, where) of whatever was not served, most often first. where: text, or ''."""
+        """(count, reason, where, noun) of whatever was not served, most often first. where: text, or ''. noun: what is counted."""
         found = []
         for told in self.data['graphs']['materialisations']:
-            found.append((told['count'], told['reason'], place_of(told)))
-        for key in ('refusals', 'left_to_runtime'):
-            found += [(told['count'], told['reason'], '') for told in self.data['graphs'][key]]
+            if not self.goes_another_way(told):
+                found.append((told['count'], told['reason'], place_of(told), 'capture'))
+        for key, noun in (('refusals', 'capture or graph'), ('left_to_runtime', 'exec or update')):
+            found += [(told['count'], told['reason'], '', noun) for told in self.data['graphs'][key]]
         return sorted(found, key=lambda each: (-each[0], each[1], each[2]))
 
     def reasons_of(self, number):
@@ -91,6 +119,13 @@ def place_of(told):
     elif told.get('kind'):
         text += ', {}'.format(told['kind'])
     return text
+
+
+def counted(count, noun):
+    """A number of things: '3 execs or updates'."""
+    if count != 1:
+        noun = ' or '.join(word + ('es' if word.endswith('s') else 's') for word in noun.split(' or '))
+    return '{} {}'.format(count, noun)
 
 
 def captures_of(graph):
@@ -113,7 +148,10 @@ def name_of(graph):
 def load(path):
     try:
         with open(path, encoding='utf-8', errors='replace') as file:
-            data = json.load(file)
+            text = file.read()
+        if not text:
+            raise Unreadable('{}: empty: it could not be written'.format(path))
+        data = json.loads(text)
     except OSError as why:
         raise Unreadable('{}: {}'.format(path, why.strerror))
     except ValueError:

@@ -2,10 +2,12 @@
 import contextlib
 import os
 import re
+import shlex
 import socket
 import stat
 import sys
 import tempfile
+import textwrap
 import time
 
 from . import launch, places, policy, reports, tables
@@ -16,6 +18,8 @@ OWN_FAULT = 125
 EVERY = '2s'
 TRACE = '.trace.json'  # the end of a trace's name
 MOST_TABLES = 3
+MOST_ROWS = 20
+WIDTH = 100
 RANKS = ('OMPI_COMM_WORLD_RANK', 'PMI_RANK', 'SLURM_PROCID', 'RANK')
 
 
@@ -25,6 +29,11 @@ def rank():
         if os.environ.get(name):
             return os.environ[name]
     return None
+
+
+def is_silent():
+    """Of many ranks the first one tells."""
+    return (rank() or '').isdigit() and int(rank()) != 0
 
 
 def say(text):
@@ -88,11 +97,14 @@ def temporary_folder():
 
 def report_folder(wanted):
     """(the folder for reports, warnings). It is made where it is not there. Nothing named, and none can be here: a temporary one."""
-    folder, warnings = os.path.abspath(wanted or FOLDER), []
+    folder, warnings = wanted or FOLDER, []
     if wanted and re.search('%[A-Za-z]', wanted):
         warnings.append('--report {} names a folder, and no mark in it is replaced: the names of the reports have host, rank and '
                         'process'.format(wanted))
+    if folder.endswith('.json'):
+        warnings.append('--report {} names a folder, not a file: each process writes a report of its own into it'.format(wanted))
     try:
+        folder = os.path.abspath(folder)
         make_folder(folder)
     except OSError as why:
         if wanted:
@@ -148,7 +160,7 @@ def policy_in_words(said, verified):
     if said['rules']:
         parts.append(policy.rules_in_words(said))
     text = 'policy: ' + ', '.join(parts) if parts else 'default policy'
-    return text + (', the first 3 launches of each graph are verified' if verified else '')
+    return text + (', up to 3 captures of each graph and 3 launches by each way are verified' if verified else '')
 
 
 def switched_off(said):
@@ -159,23 +171,38 @@ def switched_off(said):
     return None
 
 
-def no_report_lines(said, folder, ended, path):
+def left_behind(names):
+    """How many processes of this run still run."""
+    count, mark = 0, '/{}-'.format(names).encode()
+    for process in os.listdir('/proc'):
+        if process.isdigit():
+            with contextlib.suppress(OSError):
+                with open('/proc/{}/environ'.format(process), 'rb') as file:
+                    count += mark in file.read()
+    return count
+
+
+def no_report_lines(said, folder, names, ended, path):
     off = switched_off(said)
     if off:
         return ['switched off by enabled = false ({}): every call was passed through'.format(off)]
     why = launch.why_not_preloaded(path)
     if why:
-        return ['{} could not be preloaded: {}'.format(os.path.basename(path), why)]
+        return ['no report: {} could not be preloaded'.format(os.path.basename(path))]
     if not os.access(folder, os.W_OK | os.X_OK):
         return ['no report could be written: {} is not there, or is not writable'.format(folder)]
+    running = left_behind(names)
+    if running:
+        return ['no report is there yet: {} still run{}, which it left behind'.format(
+            reports.counted(running, 'process'), 's' if running == 1 else '')]
     if ended.signal is None:
-        first = ['no HIP call was seen.', '  Either it makes none, or it opens']
+        first, either = 'no HIP call was seen.', 'Either it makes none, or'
     else:
-        first = ['no report was written before signal {} ended the program.'.format(ended.signal),
-                 '  Either it made no HIP call until then, or it was ended right after its first one, or it opens']
-    return [first[0], first[1] + ' the runtime past the dynamic linker (linked',
-            '  statically, or by dlopen with RTLD_DEEPBIND), or a script of it clears LD_PRELOAD, or it ended by _exit within its',
-            '  first moments.']
+        first = 'no report was written before signal {} ended the program.'.format(ended.signal)
+        either = 'Either it made no HIP call until then, or it was ended right after its first one, or'
+    return [first] + textwrap.wrap(
+        either + ' it opens the runtime past the dynamic linker (linked statically, or by dlopen with RTLD_DEEPBIND), or a script '
+        'of it clears LD_PRELOAD, or it ended by _exit within its first moments.', WIDTH, initial_indent='  ', subsequent_indent='  ')
 
 
 def tell(said, folder, names, ended, path):
@@ -189,9 +216,10 @@ def tell(said, folder, names, ended, path):
                 damaged = True
                 say(str(why))
     if damaged and not found:
+        say('the program was not affected; its report is lost')
         return
     if not found:
-        for i, line in enumerate(no_report_lines(said, folder, ended, path)):
+        for i, line in enumerate(no_report_lines(said, folder, names, ended, path)):
             say(line) if i == 0 else sys.stderr.write(line + '\n')
         return
     found.sort(key=reports.order)
@@ -202,16 +230,19 @@ def tell(said, folder, names, ended, path):
             sys.stderr.write('\n'.join(lines[1:]) + '\n')
     else:
         say('{} processes'.format(len(found)))
-        sys.stderr.write('\n'.join('  ' + line for line in tables.many(found)) + '\n')
+        table = tables.many if len(found) <= MOST_ROWS else tables.summed
+        sys.stderr.write('\n'.join('  ' + line for line in table(found)) + '\n')
     tell_traces([report.data['trace'] for report in found if report.data.get('trace')])
-    say('next: graphpool explain {}'.format(shown(found[0].path if len(found) == 1 and rank() is None else folder)))
+    one = len(found) == 1 and rank() is None
+    what = 'explain' if rank() is None and len(found) <= MOST_ROWS else 'report'
+    say('next: graphpool {} {}'.format(what, shlex.quote(shown(found[0].path if one else folder))))
 
 
 def tell_traces(traces):
     for trace in traces[:MOST_TABLES]:
         lost = ', {} older ones dropped'.format(trace['dropped']) if trace['dropped'] else ''
         say('trace: {} ({} events{}); ui.perfetto.dev or speedscope shows it'.format(
-            os.path.relpath(trace['file']), trace['events'], lost))
+            shlex.quote(shown(trace['file'])), trace['events'], lost))
     if len(traces) > MOST_TABLES:
         say('and {} traces more beside the reports'.format(len(traces) - MOST_TABLES))
 
@@ -228,7 +259,7 @@ def prepare(words):
     return environment_for(library, words, folder, names, given, said), said, folder, names, path
 
 
-REFUSALS = (policy.Refused, policy.NoFile, Refusal, launch.CannotStart)
+REFUSALS = (policy.Refused, policy.NoFile, Refusal, launch.CannotStart, places.Missing)
 
 
 def refuse(why):
@@ -237,7 +268,7 @@ def refuse(why):
         for error in why.errors:
             say(error)
         why = Refusal('the policy cannot be used')
-    say('{}: nothing was started'.format(why) if isinstance(why, (Refusal, policy.NoFile)) else str(why))
+    say('{}: nothing was started'.format(why) if isinstance(why, (Refusal, policy.NoFile, places.Missing)) else str(why))
     return why.code if isinstance(why, launch.CannotStart) else OWN_FAULT
 
 
@@ -246,16 +277,16 @@ def run(words):
         environment, said, folder, names, path = prepare(words)
     except REFUSALS as why:
         return refuse(why)
-    mine = rank()
-    quiet = words.quiet or mine not in (None, '0')
-    for warning in said['warnings'] if mine in (None, '0') else []:
+    quiet = words.quiet or is_silent()
+    for warning in [] if is_silent() else said['warnings']:
         say('warning: ' + warning)
     if not quiet:
         why = launch.why_not_preloaded(path)
         where = '' if why or switched_off(said) else '; reports in {}'.format(shown(folder))
         say('{}, {}{}'.format(places.version(), policy_in_words(said, words.verify), where))
         if why:
-            say('warning: {} runs as without the library: {}'.format(words.rest[0], why))
+            say('warning: {} runs as without the library: {}{}'.format(
+                words.rest[0], why, '; link it dynamically' if 'statically' in why else ''))
     try:
         ended = launch.run(words.rest, environment)
     except launch.CannotStart as why:
@@ -266,6 +297,7 @@ def run(words):
         except OSError as why:
             with contextlib.suppress(OSError):
                 say('the reports cannot be read: {}: {}'.format(why.filename or folder, why.strerror))
+                say('the program was not affected; its reports are lost')
     return launch.end_like(ended)
 
 
@@ -286,7 +318,8 @@ COMMAND = Command(
     Under srun, mpirun or torchrun put `graphpool run --` before the program. Rank 0 prints its table, and graphpool report DIR
     shows all ranks side by side.
 
-    Exit code where the program was not started: 125 graphpool cannot, 126 it cannot be run, 127 it is not there.""",
+    Exit code where the program was not started: 2 an option is wrong, 125 graphpool cannot, 126 it cannot be run, 127 it is not
+    there.""",
     examples=[('graphpool run -- python3 train.py', 'the default policy'),
               ('graphpool run --policy my.toml --set pool.limit=4GiB -- ./step', 'a policy, and one key over it'),
               ('graphpool run --trace -- ./step', 'a time line of captures, launches, waits and memory'),

@@ -40,16 +40,31 @@ def grid(head, rows, left=(0,)):
 
 
 def how(graph):
-    """The ways that launches of a graph were served, most often first."""
+    """Which execs the launches of a graph were of, most often first: '8 of a new exec' may be one exec launched 8 times."""
     ways = [(graph['launches'].get(way, 0), way) for way in reports.WAYS]
     ways = sorted([each for each in ways if each[0]], reverse=True)
-    return ', '.join('{} {}'.format(reports.WAYS[way], count) for count, way in ways[:3]) or '-'
+    return ', '.join('{} of {}'.format(count, reports.WAYS[way]) for count, way in ways[:3]) or '-'
 
 
-def saved_text(report):
+def saved_line(report):
+    """The host time that the library saved or cost, as far as it can estimate that."""
     origin = 'from costs measured here' if report.costs_measured == report.costs else (
         '{} of {} costs measured here, the others built in'.format(report.costs_measured, report.costs))
-    return 'about {} of host time: an estimate ({})'.format(time_text(report.saved_ms), origin)
+    if abs(report.saved_ms) < 0.05:
+        return '  saved    next to no host time: an estimate ({})'.format(origin)
+    head = '  saved    about {} of host time' if report.saved_ms > 0 else '  cost     about {} of host time more than it saved'
+    return '{}: an estimate ({})'.format(head.format(time_text(abs(report.saved_ms))), origin)
+
+
+def state_text(report, program=None):
+    """What is known of a process whose report is not its last one. program: as for one()."""
+    if program is not None and program.signal is not None and program.process == report.process:
+        text = 'signal {} ended it before it could write more'.format(program.signal)
+    elif report.still_runs():
+        text = 'it still runs'
+    else:
+        text = 'the last that it wrote; it was ended, or runs elsewhere'
+    return 'as of {}: {}'.format(report.data.get('time', 'some time before'), text)
 
 
 def head_line(report, program=None):
@@ -62,10 +77,7 @@ def head_line(report, program=None):
     if runtime.get('version'):
         parts.append('HIP {}'.format(runtime['version']))
     if not report.ended:
-        by_signal = program is not None and program.signal is not None and program.process == report.process
-        parts.append('as of {}: {} before it could write more'.format(
-            report.data.get('time', 'some time before'),
-            'signal {} ended it'.format(program.signal) if by_signal else 'it was ended'))
+        parts.append(state_text(report, program))
     return ', '.join(parts)
 
 
@@ -93,7 +105,7 @@ def one(report, program=None):
     lines = [head_line(report, program)]
     rows = graph_rows(report)
     if rows:
-        lines += ['  ' + line for line in grid(('', 'graph', 'nodes', 'captures', 'served', 'launches by'), rows, (0, 1, 5))]
+        lines += ['  ' + line for line in grid(('', 'graph', 'nodes', 'captures', 'served', 'launches'), rows, (0, 1, 5))]
         if len(report.graphs) > len(rows):
             lines.append('  and {} graphs more'.format(len(report.graphs) - len(rows)))
     elif report.captures == 0 and report.instantiates == 0:
@@ -106,8 +118,8 @@ def one(report, program=None):
             report.captures_served, report.captures, percent(report.captures_served, report.captures)))
     lines += verified_lines(report)
     reasons = report.reasons()
-    for count, reason, where in reasons[:MOST_REASONS]:
-        lines.append('  why not  {} x {}{}'.format(count, reason, ' ({})'.format(where) if where else ''))
+    for count, reason, where, noun in reasons[:MOST_REASONS]:
+        lines.append('  why not  {}: {}{}'.format(reports.counted(count, noun), reason, ' ({})'.format(where) if where else ''))
     if len(reasons) > MOST_REASONS:
         lines.append('           and {} reasons more'.format(len(reasons) - MOST_REASONS))
     if report.allocations:
@@ -115,7 +127,7 @@ def one(report, program=None):
             report.allocations_served, report.allocations, size(report.kept_bytes), size(report.peak_kept_bytes)))
     lines += compile_lines(report.data.get('compile') or {})
     if rows or report.captures or report.allocations:
-        lines.append('  saved    ' + saved_text(report))
+        lines.append(saved_line(report))
     return lines
 
 
@@ -128,31 +140,47 @@ def compile_lines(compiled):
     return ['  compile  {}; {}'.format(took, waits)]
 
 
-def outliers(values):
-    """Which of the numbers lie far from the others: more than a tenth of the median, and three times the usual distance."""
+def outliers(values, least=0.1):
+    """Which of the numbers lie far from the others: more than this part of the median, and three times the usual distance."""
     ordered = sorted(values)
     median = ordered[len(ordered) // 2]
     distances = sorted(abs(value - median) for value in values)
     usual = distances[len(distances) // 2]
-    return [len(values) > 2 and abs(value - median) > max(3 * usual, 0.1 * abs(median), 1e-9) for value in values]
+    return [len(values) > 2 and abs(value - median) > max(3 * usual, least * abs(median), 1e-9) for value in values]
+
+
+def summed(all_reports):
+    """A row a program of each rank: for runs of very many processes."""
+    groups = {}
+    for report in all_reports:
+        groups.setdefault((report.host, str(report.rank), report.program), []).append(report)
+    rows = []
+    for (host, rank, program), found in groups.items():
+        captures, served, launches, saved_ms = (sum(values) for values in zip(*(
+            (each.captures, each.captures_served, each.launches, each.saved_ms) for each in found)))
+        times = sorted(each.elapsed_ms or 0 for each in found)
+        rows.append((host, rank, program, str(len(found)), time_text(times[len(times) // 2]), str(captures),
+                     percent(served, captures), str(launches), size(max(each.peak_kept_bytes for each in found)), time_text(saved_ms)))
+    return grid(('host', 'rank', 'program', 'processes', 'median time', 'captures', 'served', 'launches', 'kept at most', 'saved'),
+                rows, (0, 2))
 
 
 def many(all_reports):
     """A row a process; what differs from most others is marked."""
     columns = [[100.0 * each.captures_served / each.captures if each.captures else 0 for each in all_reports],
-               [each.launches for each in all_reports], [each.peak_kept_bytes for each in all_reports],
-               [each.saved_ms for each in all_reports]]
-    marks = [outliers(column) for column in columns]
+               [each.launches for each in all_reports], [each.peak_kept_bytes for each in all_reports]]
+    marks = [outliers(column) for column in columns] + [outliers([each.elapsed_ms or 0 for each in all_reports], 0.5)]
     rows = []
     for i, report in enumerate(all_reports):
         cells = [percent(report.captures_served, report.captures), str(report.launches), size(report.peak_kept_bytes),
-                 time_text(report.saved_ms)]
+                 time_text(report.elapsed_ms)]
         cells = [cell + (' !' if marks[j][i] else '  ') for j, cell in enumerate(cells)]
         reasons = report.reasons()
-        why = '{} x {}'.format(reasons[0][0], shorten(reasons[0][1], 48)) if reasons else ''
-        rows.append((report.host, str(report.rank), report.name, time_text(report.elapsed_ms), str(len(report.graphs)),
-                     str(report.captures)) + tuple(cells) + (why if report.ended else 'ended early; ' + why,))
-    lines = grid(('host', 'rank', 'process', 'time', 'graphs', 'captures', 'served  ', 'launches  ', 'kept  ', 'saved  ',
+        state = '' if report.ended else 'still runs; ' if report.still_runs() else 'wrote no end; '
+        why = '{}: {}'.format(reports.counted(reasons[0][0], reasons[0][3]), shorten(reasons[0][1], 48)) if reasons else ''
+        rows.append((report.host, str(report.rank), report.name, cells[3], str(len(report.graphs)), str(report.captures)) +
+                    tuple(cells[:3]) + (time_text(report.saved_ms), (state + why).rstrip('; ')))
+    lines = grid(('host', 'rank', 'process', 'time  ', 'graphs', 'captures', 'served  ', 'launches  ', 'kept at most  ', 'saved',
                   'most often not served'), rows, (0, 2, 10))
     if any(any(mark) for mark in marks):
         lines.append('! differs much from the others')

@@ -28,9 +28,12 @@ const char* RepeatedLaunch::prepare() {
   const PrivateCalls private_calls;
   const LastErrorScope last_error;
   plan_ = StagePlan::of_all_memory(recording_.operations, found_.binding, reached(), &bases_);
-  if (plan_ == nullptr || plan_->device() != exec_.device || calling_device() != exec_.device ||
-      !may_run_both_ways(recording_.operations, found_.binding, *plan_))
-    return "cannot be run twice; only what it was captured from is compared";
+  if (plan_ == nullptr)
+    return "cannot be run twice: it may work on the program's own memory only; what it was captured from is compared";
+  if (plan_->device() != exec_.device || calling_device() != exec_.device)
+    return "cannot be run twice: it is launched on another device; what it was captured from is compared";
+  if (!may_run_both_ways(recording_.operations, found_.binding, *plan_))
+    return "cannot be run twice: it may use memory that it does not name; what it was captured from is compared";
   if (!wait_until_idle(exec_.device)) return kBesideOtherWork;
   Shadows::free_left();
   return copy_memory();

@@ -40,6 +40,9 @@ class Compare(support.CommandTest):
         code, output, errors = self.graphpool('compare', '-n', '1', 'sh', '-c', 'echo broken >&2; exit 3')
         self.assertEqual(1, code)
         self.assertIn('    broken\n', errors)
+        self.assertIn('program    it failed: exit code 3 in 2 of 2 runs\n', output)
+        output = self.graphpool('compare', '-n', '1', '--json', 'sh', '-c', 'exit 3')[1]
+        self.assertEqual('exit code 3 in 2 of 2 runs', json.loads(output)['failed'])
         code, output, errors = self.graphpool('compare', '-n', '1', 'sh', '-c', 'test -z "$LD_PRELOAD"')
         self.assertEqual(1, code)
         self.assertIn('exit code 0 without, 1 with the library', output)
@@ -112,7 +115,7 @@ class CallTimes(support.CommandTest):
         self.assertRegex(output, r'host time in HIP calls +calls off +time off +calls on +time on +change\nall +'
                          r'{0:.0f} +[\d.]+ m?s +{0:.0f} +[\d.]+ m?s +[+-][\d.]+ %\n'.format(on['calls']))
         self.assertIn('one run each, with waits; in each call about ', output)
-        self.assertIn('of these, hip...Synchronize', output)
+        self.assertIn('\nhipStreamSynchronize ', output)
 
     def test_it_can_be_left_out(self):
         output, errors = self.compare('--calls', '0', '--', *self.python(''))
@@ -133,9 +136,12 @@ class CallTimes(support.CommandTest):
         for each, ns in ((off, 4000000), (on, 1000000)):
             each.count('hipGraphInstantiate', 8, ns)
             each.count('hipStreamSynchronize', 2, 2000000)
+        self.assertNotIn('of these', '\n'.join(call_times.lines(off, on)))  # one function: its own row says it
+        for each in (off, on):
+            each.count('hipEventSynchronize', 2, 0)
         lines = [line.split() for line in call_times.lines(off, on)]
-        self.assertEqual(['all', '5', '3.0', 'ms', '5', '1.5', 'ms', '-50.0', '%'], lines[1])
-        self.assertEqual(['of', 'these,', 'hip...Synchronize', '1', '1.0', 'ms', '1', '1.0', 'ms', '+0.0', '%'], lines[2])
+        self.assertEqual(['all', '6', '3.0', 'ms', '6', '1.5', 'ms', '-50.0', '%'], lines[1])
+        self.assertEqual(['of', 'these,', 'hip...Synchronize', '2', '1.0', 'ms', '2', '1.0', 'ms', '+0.0', '%'], lines[2])
         self.assertEqual(['hipGraphInstantiate', '4', '2.0', 'ms', '4', '0.5', 'ms', '-75.0', '%'], lines[3])
 
 

@@ -1,5 +1,6 @@
 """graphpool explain: what it says of real reports, and what it refuses."""
 import json
+import time
 
 import support
 
@@ -56,8 +57,63 @@ class Explain(support.CommandTest):
         self.assertIn(served, explained())
         self.assertNotIn('dropped', explained())
         report['recordings'].append(dict(report['recordings'][0], graph=2))  # the same graph was captured again after that
-        self.assertNotIn(served, explained())
+        self.assertEqual(1, explained().count(served))
         self.assertIn('The recording was dropped.', explained())
+
+    def test_graphs_that_begin_alike(self):
+        output = ' '.join(self.explained('fork_join').split())
+        self.assertEqual(5, output.count("Nothing stands in its way. A graph's first capture is always recorded."))
+        self.assertIn('Once, at operation 1, fill (another kind of operation), another graph began like this one and goes another way. '
+                      'Nothing to do.', output)
+        for text in ('What to do', 'dropped', 'another size'):
+            self.assertNotIn(text, output)
+        self.assertNotIn('why not', self.graphpool('report', 'graphpool-reports')[1])
+        # Shapes that never come back are another matter.
+        report = self.reports()[0]
+        report['recordings'][0]['captures_avoided'] = 0
+        self.assertIn('What to do', self.graphpool('explain', self.file('r.json', json.dumps(report)))[1])
+
+    def test_memory_that_moves(self):
+        output = ' '.join(self.explained('pooled').split())
+        self.assertRegex(output, r'memory that no rule names: moved \d+ times, \d addresses of \w+\.')
+        self.assertIn('All the same, 12 of 16 launches were of an exec that had their addresses.', output)
+
+    def test_a_process_that_still_runs(self):
+        program = self.python('print("ready", flush=True); time.sleep(100)')
+        process = self.start('run', '--', *program)
+        try:
+            self.assertEqual('began\n', process.stdout.readline())
+            deadline = time.monotonic() + 30
+            while not any(path.stat().st_size for path in (self.folder / 'graphpool-reports').glob('*.json')):
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.05)
+            for words in (['report', 'graphpool-reports'], ['explain', 'graphpool-reports']):
+                self.assertRegex(self.graphpool(*words)[1], r', as of \S+Z: it still runs')
+            report = self.reports()[0]
+        finally:
+            process.terminate()
+            self.finish(process)
+        path = self.file('r.json', json.dumps(report))
+        said = r', as of \S+Z: the last that it wrote; it was ended, or runs elsewhere'
+        self.assertRegex(self.graphpool('report', path)[1], said)
+        self.graphpool('report', path, '--html', 'p.html')
+        self.assertRegex((self.folder / 'p.html').read_text(), said)
+        many = self.graphpool('report', path, path)[1]
+        self.assertEqual(2, many.count('wrote no end'), many)
+
+    def test_processes_that_are_alike(self):
+        self.assertEqual(0, self.graphpool('run', '--', support.PROGRAMS / 'transformer', '--steps', '2')[0])
+        report = self.reports()[0]
+        for rank in range(8):
+            self.file('ranks/{}.json'.format(rank), json.dumps(dict(report, rank=str(rank))))
+        output = self.graphpool('explain', 'ranks')[1]
+        self.assertEqual(1, output.count('\ngraph 1'))
+        self.assertRegex(output, r'^8 processes of transformer on \S+, ranks 0 to 7: the same of each')
+
+    def test_without_a_gpu(self):
+        self.assertEqual(0, self.graphpool('run', '--', *self.python(''))[0])
+        path = self.file('r.json', json.dumps(dict(self.reports()[0], devices=[])))
+        self.assertIn("No GPU is named by this machine's drivers", self.graphpool('explain', path)[1])
 
     def test_execs_that_were_given_back(self):
         self.assertNotIn('graph.exec_memory', self.explained('batch_sizes'))
@@ -75,6 +131,8 @@ class Explain(support.CommandTest):
     def test_refused(self):
         self.refused(2, 'explain', says='which report?')
         self.refused(2, 'explain', 'a', 'b', 'c', says='which report?')
+        (self.folder / 'both').mkdir()
+        self.refused(2, 'explain', 'a', 'both', says='one report or folder at a time; the second word is the number of a graph')
         self.refused(2, 'explain', 'a', 'b', says='b: a graph is named by its number')
         self.refused(1, 'explain', 'nowhere.json', says='nowhere.json: No such file or directory')
         (self.folder / 'empty').mkdir()

@@ -2,7 +2,7 @@
 import json
 
 import support
-from graphpool import tables
+from graphpool import reports, tables
 
 
 class Table(support.CommandTest):
@@ -15,6 +15,8 @@ class Table(support.CommandTest):
             report['rank'] = str(rank)
             report['graphs']['captures_avoided'] = 0 if rank == 2 else 4
             report['graphs']['launches'] = 1 if rank == 2 else 5
+            report['graphs']['estimated_ns_saved'] = 900000 if rank == 1 else 100000  # an estimate is not judged
+            report['elapsed_ms'] = 170 if rank == 2 else 84
             self.file('ranks/r{}.json'.format(rank), json.dumps(report))
         self.file('ranks/other.json', '{"something": "else"}')
 
@@ -31,6 +33,7 @@ class Table(support.CommandTest):
         rows = output.splitlines()[1:13]
         self.assertEqual([str(rank) for rank in range(12)], [row.split()[1] for row in rows])
         self.assertEqual([2], [i for i, row in enumerate(rows) if ' !' in row])
+        self.assertIn('  170.0 ms !  ', rows[2])
         self.assertEqual('! differs much from the others', output.splitlines()[13])
 
     def test_files_as_json(self):
@@ -53,6 +56,13 @@ class Table(support.CommandTest):
         code, output, errors = self.graphpool('report', 'ranks')
         self.assertEqual((0, 'graphpool: passed over ranks/graphpool-x.json: not a report (not JSON)\n'), (code, errors))
 
+    def test_stdout_that_is_full_or_closed(self):
+        self.many(1)
+        for words in (['report', 'ranks'], ['explain', 'ranks'], ['policy', 'show'], ['--help'], ['run', '--help']):
+            for where, said in (('>/dev/full', (1, 'graphpool: No space left on device\n')), ('>&-', (0, ''))):
+                code, _, errors = self.finish(self.start('-c', '"$@" ' + where, 'sh', support.COMMAND, *words, command='/bin/sh'))
+                self.assertEqual(said, (code, errors))
+
     def test_refused(self):
         self.refused(2, 'report', '--html', 'x.html', '--json', 'nowhere', says='--html and --json: only one of them')
         self.refused(2, 'report', says='which report?')
@@ -66,6 +76,23 @@ class Figures(support.CommandTest):
         self.assertEqual([False, False, True, False], tables.outliers([10, 10.1, 20, 9.9]))
         self.assertEqual([False, False], tables.outliers([1, 100]))
         self.assertEqual([False, False, True], tables.outliers([0, 0, 5]))
+        self.assertEqual([False, False, False], tables.outliers([80, 80, 95], 0.5))
+
+    def test_time_saved(self):
+        report = type('', (), {'costs': 7, 'costs_measured': 7})
+
+        def line(saved_ms):
+            report.saved_ms = saved_ms
+            return tables.saved_line(report)
+
+        self.assertEqual('  saved    about 2.0 ms of host time: an estimate (from costs measured here)', line(2))
+        self.assertEqual('  cost     about 0.1 ms of host time more than it saved: an estimate (from costs measured here)', line(-0.1))
+        self.assertEqual([line(0)] * 2, [line(0.01), line(-0.01)])
+        self.assertIn('next to no host time', line(0))
+
+    def test_what_was_counted(self):
+        self.assertEqual(['1 capture', '16 execs or updates', '2 processes'], [reports.counted(1, 'capture'),
+                         reports.counted(16, 'exec or update'), reports.counted(2, 'process')])
 
     def test_numbers(self):
         self.assertEqual(['0 B', '1.5 KiB', '2.0 GiB', '2048.0 GiB'], [tables.size(each) for each in (0, 1536, 2 << 30, 2 << 40)])

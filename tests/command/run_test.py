@@ -44,10 +44,12 @@ class Refused(support.CommandTest):
         self.run_refused(2, '--set', 'graph.slots=', says='--set graph.slots=: which value? Allowed: an integer from 1 to 64')
         self.run_refused(125, says='cannot read /nowhere.toml: no such file', GRAPHPOOL_POLICY='/nowhere.toml')
         self.run_refused(125, '--policy', 'nowhere.toml', says='graphpool: nowhere.toml: no such file: nothing was started')
-        self.run_refused(2, '--set', 'graph.slto=1', says='did you mean graph.slots?')
+        for word in ('graph.slto', 'slots', 'GRAPHPOOL_GRAPH_SLOTS'):
+            self.run_refused(2, '--set', word + '=1', says='--set {}: unknown key, did you mean graph.slots?'.format(word))
 
     def test_a_library_that_cannot_be_preloaded(self):
-        self.run_refused(125, says='/nowhere.so is not there; GRAPHPOOL_LIBRARY names it', GRAPHPOOL_LIBRARY='/nowhere.so')
+        self.run_refused(125, says=['/nowhere.so is not there; GRAPHPOOL_LIBRARY names it; unset it, or name libgraphpool.so',
+                                    ': nothing was started'], GRAPHPOOL_LIBRARY='/nowhere.so')
         self.run_refused(125, says='is a folder: GRAPHPOOL_LIBRARY must name libgraphpool.so itself', GRAPHPOOL_LIBRARY=self.folder)
         self.run_refused(125, says='is no library for 64-bit programs', GRAPHPOOL_LIBRARY=self.file('text.so', 'text'))
         self.run_refused(125, says='other.so is another library than libgraphpool.so: it names no version',
@@ -145,7 +147,34 @@ class Kept(support.CommandTest):
         code, _, errors = self.graphpool('run', '--report', 'gone', '--', 'sh', '-c', program + '; rm -rf gone; exit 9')
         self.assertEqual(9, code, errors)
         self.assertIn('graphpool: the reports cannot be read: {}: No such file or directory\n'.format(self.folder / 'gone'), errors)
+        self.assertIn('graphpool: the program was not affected; its reports are lost\n', errors)
         self.assertNotIn('Traceback', errors)
+
+    def through_shell(self, text, *words, command=support.COMMAND, **variables):
+        """The command, as "$@" of a shell's text."""
+        return self.finish(self.start('-c', text, 'sh', sys.executable, command, *words, command='/bin/sh', **variables))
+
+    def test_it_runs_whatever_becomes_of_the_messages(self):
+        words = 'run', '--', 'sh', '-c', 'touch mark; exit 9'
+        for where in ('2>&-', '2>/dev/full', '>&-', '>&- 2>&-', '>/dev/full 2>/dev/full'):
+            code, _, errors = self.through_shell('"$@" ' + where, *words)
+            self.assertEqual((9, False), (code, 'Traceback' in errors), errors)
+            (self.folder / 'mark').unlink()
+
+    def test_it_runs_in_a_folder_that_is_gone(self):
+        gone = 'mkdir gone; cd gone; rmdir "$PWD"; "$@"'
+        code, _, errors = self.through_shell(gone, 'run', '--', *self.python('sys.exit(9)'), TMPDIR=self.folder)
+        self.assertEqual(9, code, errors)
+        self.assertIn('graphpool: warning: no report can be written to graphpool-reports (No such file or directory); they go to '
+                      '{}/graphpool-reports-{}\n'.format(self.folder, os.getuid()), errors)
+        self.assertEqual(1, len(self.reports('graphpool-reports-{}'.format(os.getuid()))))
+        code, _, errors = self.through_shell(gone, 'run', '--report', 'r', 'true')
+        self.assertEqual((125, False), (code, 'Traceback' in errors), errors)
+
+    def test_lines_to_copy_are_quoted(self):
+        errors = self.graphpool('run', '--report', 'a b', '--trace', '--', *self.python(''))[2]
+        self.assertRegex(errors, r"graphpool: next: graphpool explain 'a b/graphpool-\S+\.json'\n")
+        self.assertRegex(errors, r"graphpool: trace: 'a b/graphpool-\S+\.trace\.json' \(")
 
     def wait_for_a_report(self):
         deadline = time.monotonic() + 30
@@ -192,15 +221,39 @@ class Told(support.CommandTest):
         errors = self.graphpool('run', '--', 'sh', '-c', ' '.join([program + ';'] * 4 + ['true']))[2]
         self.assertIn('graphpool: 4 processes\n', errors)
         self.assertIn('  host ', errors)
+        self.assertIn('kept at most', errors)
+
+    def test_very_many_processes_are_a_row_a_program(self):
+        program = ' '.join(map(str, self.python('')))
+        errors = self.graphpool('run', '--', 'sh', '-c', ' '.join([program + ' &'] * 21 + ['wait']))[2]
+        lines = errors[errors.index('graphpool: 21 processes\n'):].splitlines()
+        self.assertRegex(lines[2], r'^  \S+ +0 +python\S* +21 +\d')
+        self.assertEqual('graphpool: next: graphpool report graphpool-reports', lines[3])
+
+    def test_a_process_that_is_left_behind(self):
+        program = ' '.join(map(str, self.python('')))
+        errors = self.graphpool('run', '--', 'sh', '-c', 'sleep 3 >/dev/null 2>&1 & exit 0')[2]
+        self.assertIn('graphpool: no report is there yet: 1 process still runs, which it left behind\n', errors)
+        errors = self.graphpool('run', '--', 'sh', '-c', program + '; sleep 3 >/dev/null 2>&1 & exit 0')[2]
+        self.assertNotIn('no HIP call', errors)
+
+    def test_one_exec_launched_often(self):
+        errors = self.graphpool('run', '--', support.PROGRAMS / 'pooled')[2]
+        self.assertIn(' 12 of the same exec, 4 of a new exec\n', errors)
 
     def test_ranks(self):
         quiet = self.graphpool('run', '--', *self.python(''), OMPI_COMM_WORLD_RANK='3')[2]
         self.assertEqual('', quiet)
         told = self.graphpool('run', '--', *self.python(''), OMPI_COMM_WORLD_RANK='0')[2]
-        self.assertIn('graphpool[rank 0]: next: graphpool explain graphpool-reports\n', told)
+        self.assertIn('graphpool[rank 0]: next: graphpool report graphpool-reports\n', told)
         self.assertEqual({'0', '3'}, {report['rank'] for report in self.reports()})
 
+    def test_a_rank_that_is_no_number(self):
+        self.assertIn('graphpool[rank abc]: next: ', self.graphpool('run', '--', *self.python(''), OMPI_COMM_WORLD_RANK='abc')[2])
+
     def test_report_folder(self):
+        errors = self.graphpool('run', '--report', 'r.json', 'true')[2]
+        self.assertIn('graphpool: warning: --report r.json names a folder, not a file: each process writes a report', errors)
         code, _, errors = self.graphpool('run', '--report', 'a/b%p', '--', *self.python(''))
         self.assertEqual(0, code)
         self.assertIn('graphpool: warning: --report a/b%p names a folder, and no mark in it is replaced', errors)
@@ -247,8 +300,8 @@ class Told(support.CommandTest):
         program = static_program(self.folder / 'static', 7)
         code, _, errors = self.graphpool('run', './static')
         self.assertEqual(7, code)
-        self.assertIn('warning: ./static runs as without the library: it is linked statically', errors)
-        self.assertIn('static could not be preloaded: it is linked statically', errors)
+        self.assertIn('warning: ./static runs as without the library: it is linked statically; link it dynamically\n', errors)
+        self.assertIn('graphpool: no report: static could not be preloaded\n', errors)
         self.assertNotIn('reports in', errors)
         self.assertTrue(program.exists())
 
@@ -295,13 +348,15 @@ class Told(support.CommandTest):
         info = said['info']
         self.assertEqual(4, len(info), info)
         self.assertRegex(info[0], r'^info: version \S+ is active; its report will be in ')
-        self.assertRegex(info[1], r'^info: graph 1 is new: embed \.\. adamw, 101 nodes; served by \S+$')
-        self.assertRegex(info[2], r'^info: graph 1 is served by same, before by \S+$')
+        self.assertRegex(info[1], r'^info: graph 1 is new: embed \.\. adamw, 101 nodes; served by a new exec$')
+        self.assertEqual('info: graph 1 is served by the same exec, before by a new exec', info[2])
         self.assertRegex(info[3], r'^info: captures 3 of 4 served, instantiates 3 of 4; 4 launches; ')
 
         def count(level, start):
             return sum(line.startswith(start) for line in said[level])
 
+        self.assertRegex('\n'.join(said['debug']), r'debug: graph 1: addresses without an exec are served by a new exec; a new exec would '
+                         r'cost \d+\.\d us \(built in\)\n')
         self.assertEqual([4, 4, 4], [count(level, 'info: ') for level in said])
         self.assertEqual([0, 4, 4], [count(level, 'debug: capture, ') for level in said])
         self.assertEqual([(1, 3)] * 2, [tuple(count(level, 'debug: capture, 101 operations, graph 1: ' + fate)
@@ -341,14 +396,21 @@ class Told(support.CommandTest):
     def test_verify(self):
         code, _, errors = self.graphpool('run', '--verify', '--', TRANSFORMER, '--steps', '5')
         self.assertEqual(0, code, errors)
-        self.assertIn(', default policy, the first 3 launches of each graph are verified; reports in ', errors)
+        self.assertIn(', default policy, up to 3 captures of each graph and 3 launches by each way are verified; reports in ', errors)
         self.assertRegex(errors, r'\n  verified \d+ captures and \d+ launches; no difference\n')
-        self.assertGreater(self.reports()[0]['recordings'][0]['captures_verified'], 0)
+        self.assertRegex(errors, r'warning: verify: graph 1 cannot be run twice: .*; what it was captured from is compared\n')
+        verified = self.reports()[0]['recordings'][0]['captures_verified']
+        self.assertGreater(verified, 0)
+        output = self.graphpool('explain', 'graphpool-reports')[1]
+        self.assertIn('  {} captures were compared by verification, and so not served.\n'.format(verified), output)
+        self.assertNotIn('dropped', output)
 
     def test_damaged_reports_are_named(self):
         text = 'import glob; path = os.environ["GRAPHPOOL_REPORT_FILE"].split("%h")[0] + "x.json"; open(path, "w").write("{")'
         errors = self.graphpool('run', '--', *self.python(text))[2]
         self.assertIn('x.json: not a report (not JSON)', errors)
+        errors = self.graphpool('run', '--', 'sh', '-c', 'touch "${GRAPHPOOL_REPORT_FILE%%-%h*}-x.json"')[2]
+        self.assertIn('x.json: empty: it could not be written\ngraphpool: the program was not affected; its report is lost\n', errors)
 
 
 if __name__ == '__main__':

@@ -52,6 +52,7 @@ TOLD_VARIABLES = ('HIP_', 'ROCR_', 'HSA_', 'AMD_', 'GPU_', 'DEBUG_', 'CPUHIP_', 
 
 
 TIMES = ('ns', 'us', 'ms')
+RISKY = 'asked only with --risky'  # what the probes say of one that only tests ask
 
 
 def say(mark, name, text=''):
@@ -114,6 +115,10 @@ def runtime_in(folders):
 
 def no_runtime(named):
     return OSError(f'no HIP runtime (libamdhip64.so) in {named or "the usual folders: name its folder by --runtime"}')
+
+
+def complain(text):
+    print(f'graphpool: selftest: {text}', file=sys.stderr)
 
 
 def did_you_mean(word, allowed):
@@ -237,7 +242,8 @@ class SelfTest:
         self.known = answers.known(self.listed['probes'])
         for name in self.options.ask or []:
             if name not in self.known:
-                raise OSError(f'--ask: no probe {name}{did_you_mean(name, self.known)}')
+                near = did_you_mean(name, self.known) or '; graphpool selftest names all that it asks'
+                raise OSError(f'--ask: no probe {name}{near}')
             part = self.part_of(name)
             if part not in self.options.only:
                 raise OSError(f'--ask: {name} belongs to the part {part}, which --only leaves out')
@@ -254,7 +260,8 @@ class SelfTest:
             elif answer.answer == 'fails':
                 say('not so', name, f'{sentence}{seen} The library does not rely on it.')
             elif answer.answer == 'unknown':
-                say('unknown', name, f'{sentence} Cannot be told{seen}.')
+                why = 'Not asked: it may harm more than its process' if answer.value == RISKY else f'Cannot be told{seen}'
+                say('unknown', name, f'{sentence} {why}.')
             else:
                 say('holds', name, f'{sentence}{seen}')
             self.report['probes'][name] = {'answer': answer.answer, 'seen': answer.value, 'relied_on': how == 'relied'}
@@ -323,6 +330,14 @@ class SelfTest:
                 self.report['benchmarks'][f'{benchmark["name"]}: {name}'] = {
                     'unit': unit, 'native': value, 'library': after[name][1]}
 
+    def verdict(self):
+        """The last line: whether all holds."""
+        asked, programs = self.report['probes'].values(), self.report['programs'].values()
+        parts = [f'{sum(each["answer"] != "unknown" for each in asked)} of {len(asked)} probes answered'] if asked else []
+        parts += [f'{sum(what == "same" for what in programs)} of {len(programs)} programs the same'] if programs else []
+        wrong = f'{len(self.without)} things do not hold' if len(self.without) > 1 else 'one thing does not hold'
+        return ', '.join([*parts, wrong if self.without else 'nothing that the library relies on fails'])
+
     # --- what is written ---
 
     def write_policy(self):
@@ -375,7 +390,7 @@ def run(options, links):
         test.prepare(links)
         test.probes()
     except (OSError, subprocess.CalledProcessError) as why:
-        print(why, file=sys.stderr)
+        complain(why)
         return 2
     if 'programs' in options.only:
         test.programs()
@@ -391,8 +406,9 @@ def run(options, links):
         print(textwrap.indent('\n'.join(test.report['policy']), ' ' * 10))
     say('report', options.report)
     if 'programs' in options.only and all(program['why_not'] for program in test.listed['programs']):
-        print('no program could be compared: are they linked to this runtime?', file=sys.stderr)
+        complain('no program could be compared: are they linked to this runtime?')
         return 2
+    print(test.verdict())
     return 1 if test.without else 0
 
 

@@ -38,6 +38,7 @@ def refused(selftest, listed, runtime):
         os.symlink(pathlib.Path(runtime, 'nothing'), pathlib.Path(folder, 'libamdhip64.so'))
         for words, text in ((['--ask', 'exec_outlives_grap'], '--ask: no probe exec_outlives_grap; did you mean exec_outlives_graph?'),
                             (['--ask', 'exec_outlives_graph', '--only', 'costs'], 'belongs to the part probes, which --only leaves out'),
+                            (['--ask', 'xyz'], 'graphpool: selftest: --ask: no probe xyz; graphpool selftest names all'),
                             (['--runtime', '/nope'], 'no HIP runtime (libamdhip64.so) in /nope'),
                             (['--runtime', folder], f'no HIP runtime (libamdhip64.so) in {folder}')):
             done = said(*(words if '--runtime' in words else ['--runtime', runtime, *words]))
@@ -51,6 +52,9 @@ def refused(selftest, listed, runtime):
         for words in (['--runtime', copy], []):
             done = said(*words, '--only', 'probes', '--ask', 'exec_outlives_graph', LD_LIBRARY_PATH='another')
             file = done.stdout.split('\n')[0].split()
+            last = done.stdout.splitlines()[-1]
+            if last != '1 of 1 probes answered, nothing that the library relies on fails':
+                wrong.append(f'the last line: {last}')
             if done.returncode != 0 or file[0] != 'tested' or pathlib.Path(file[2]).parent != copy.resolve():
                 wrong.append(f'another runtime, {words}: {done}')
     print('\n'.join(wrong))
