@@ -18,8 +18,8 @@
 // that runs ahead (rule 3).
 //
 // Errors: HIP's. Threads: launch() is called under the lock of the program exec, bind() in the call that changes the
-// exec, when a launch that runs has let go of that lock; before_capture() and before_destroy() are called by any thread (rings.h). Units: bytes.
-// Not here: what is copied (staging.h), who waits and for how long (graphs/staged_launch.h).
+// exec, when a launch that runs has let go of that lock; before_capture() and before_destroy() are called by any thread
+// (rings.h). Units: bytes. Not here: what is copied (staging.h), who waits and for how long (graphs/staged_launch.h).
 #pragma once
 
 #include <hip/hip_runtime_api.h>
