@@ -29,7 +29,8 @@ hipError_t on_hipGraphAddChildGraphNode(Entry&, hipGraphNode_t* node, hipGraph_t
 
 hipError_t on_hipGraphInstantiate(Entry&, hipGraphExec_t* exec, hipGraph_t graph, hipGraphNode_t* error_node, char* log,
                                   size_t log_bytes) {
-  // The runtime writes the log and the error node only if it fails. An exec of ours writes neither.
+  // The runtime writes the log and the error node only if it fails. If the library gives an exec of its own, it writes
+  // neither.
   return graphs().instantiation.instantiate(exec, graph, 0, [&](hipGraph_t real, hipGraphExec_t* made) {
     const hipError_t result = next().hipGraphInstantiate(made, real, error_node, log, log_bytes);
     if (result != hipSuccess && error_node != nullptr && *error_node != nullptr)

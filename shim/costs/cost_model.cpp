@@ -42,6 +42,12 @@ const char* way_name(Way way) noexcept {
   return kNames[static_cast<std::size_t>(way)];
 }
 
+const char* way_in_words(Way way) noexcept {
+  constexpr std::array<const char*, kWays> kWords{"the same exec",       "a patched exec", "a new exec",
+                                                  "an exec for one use", "a staged exec",  "the program's own update"};
+  return kWords[static_cast<std::size_t>(way)];
+}
+
 const char* cost_name(Cost cost) noexcept { return kBuiltIn[static_cast<std::size_t>(cost)].name; }
 
 double CostModel::ns(Cost cost) const noexcept {

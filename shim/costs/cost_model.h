@@ -44,6 +44,8 @@ enum class Way : std::uint8_t {
 };
 inline constexpr std::size_t kWays = 6;
 const char* way_name(Way way) noexcept;
+/// The way in the words of the log, which are those of the command's tables (command/graphpool/reports.py).
+const char* way_in_words(Way way) noexcept;
 
 enum class Cost : std::uint8_t {
   kCaptureNode,      ///< one operation that the program captures; never measured

@@ -1,6 +1,5 @@
 #include "shim/execs/exec_supply.h"
 
-#include <array>
 #include <utility>
 
 #include "shim/base/log.h"
@@ -26,13 +25,6 @@ void say_staging(const Recording& recording, const StagePlan& plan) {
             static_cast<unsigned long long>(plan.copied_bytes()), through_slots_ns);
 }
 
-/// A way as the tables of the command say it.
-const char* in_words(Way way) noexcept {
-  constexpr std::array<const char*, kWays> kWords{"the same exec",       "a patched exec", "a new exec",
-                                                  "an exec for one use", "a staged exec",  "the program's own update"};
-  return kWords[static_cast<std::size_t>(way)];
-}
-
 /// Logs at level info what serves the graph, the first time and when it changes.
 void say_change(Recording& recording, Way way) {
   constexpr std::uint32_t kMostWayMessages = 16;
@@ -42,9 +34,10 @@ void say_change(Recording& recording, Way way) {
   const auto number = static_cast<unsigned long long>(recording.number);
   if (before < 0)
     log_info("graph %llu is new: %s, %zu nodes; served by %s", number, recording.name().c_str(), recording.node_count,
-             in_words(way));
+             way_in_words(way));
   else if (changes <= kMostWayMessages)
-    log_info("graph %llu is served by %s, before by %s%s", number, in_words(way), in_words(static_cast<Way>(before)),
+    log_info("graph %llu is served by %s, before by %s%s", number, way_in_words(way),
+             way_in_words(static_cast<Way>(before)),
              changes == kMostWayMessages ? "; further changes are not logged" : "");
 }
 
@@ -57,13 +50,13 @@ void ExecSupply::say_way(const Recording& recording, Way way, std::size_t differ
   const char* const origin = known ? "" : " (built in)";
   if (differing == 0) {
     log_debug("graph %llu: addresses without an exec are served by %s; a new exec would cost %.1f us%s", number,
-              in_words(way), exec_ns / 1e3, origin);
+              way_in_words(way), exec_ns / 1e3, origin);
     return;
   }
   log_debug(
       "graph %llu: addresses without an exec are served by %s; a new exec would cost %.1f us%s, patching %zu nodes "
       "%.1f us%s",
-      number, in_words(way), exec_ns / 1e3, origin, differing,
+      number, way_in_words(way), exec_ns / 1e3, origin, differing,
       costs().patch_ns(exec_ns, differing, patch_budget(recording, settings_)) / 1e3,
       costs().measured(Cost::kPatchNode) ? "" : " (built in)");
 }

@@ -142,7 +142,7 @@ bool ExecNodeSets::keeps_sets(ProgramExec& exec) const {
   return kept;
 }
 
-/// Serves the set by another variant, or by noting it. False: the program's call has to be made.
+/// Serves the set by another variant, or by noting it. Returns false if the program's call has to be made.
 bool ExecNodeSets::serve_set(ProgramExec& exec, const NodeSet& set) {
   Recording& recording = *exec.recording_in_call();
   if (is_child(set.operation) && (exec.sets == nullptr || !exec.sets->accepts_child(set.index))) return false;
@@ -165,8 +165,8 @@ bool ExecNodeSets::serve_set(ProgramExec& exec, const NodeSet& set) {
   return note_set(exec, set);
 }
 
-/// Serves the set by noting it, or by a new variant for the binding that it completes. False: the program's call has to
-/// be made.
+/// Serves the set by noting it, or by a new variant for the binding that it completes. Returns false if the program's
+/// call has to be made.
 bool ExecNodeSets::note_set(ProgramExec& exec, const NodeSet& set) {
   Recording& recording = *exec.recording_in_call();
   if (!may_be_given_later(set.operation, exec.device)) return false;

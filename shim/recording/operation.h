@@ -46,7 +46,7 @@ constexpr bool may_hold_memory(OperationKind kind) noexcept {
   return kMayHoldMemory[static_cast<std::size_t>(kind)];
 }
 
-/// How a launch named its kernel; kNone: a node did, or there is none.
+/// Says how a launch named its kernel. An operation without a kernel, or whose node names it, has kNone.
 enum class KernelForm : std::uint8_t { kNone, kStub, kFunction };
 
 struct Signature {

@@ -493,7 +493,8 @@ void write_report(bool ended) REQUIRES(g_writing) {
 
 constinit bool g_ended GUARDED_BY(g_writing) = false;  ///< the last report has been written
 
-/// Writes a report unless the last one has been written. False: it had been, or this process passes all on.
+/// Writes a report unless the last one has been written. Returns false if it had been, or if this process passes all
+/// on.
 bool write_next_report(bool ended) noexcept {
   // A forked child (its parent writes), or the library is off.
   if (g_mode.load(std::memory_order_acquire) == Mode::kPassThrough) return false;

@@ -13,9 +13,8 @@
 // A set is free when its last launch is complete, or when the next launch is ordered behind that one (last_launch.h).
 // If neither is so, launch() says busy, and its caller waits with back-off, up to the policy's time-out.
 //
-// What is enqueued for a launch (rule 19) is enqueued before launch() returns, so before any wait of the program, but
-// for an event that is recorded late (last_launch.h). Copies are enqueued in the program's stream, never in another one
-// that runs ahead (rule 3).
+// launch() enqueues all work of a launch before it returns, so before any wait of the program (rule 19). Only an event
+// may be recorded later (last_launch.h). The program's stream runs the copies: no other stream runs ahead (rule 3).
 //
 // Errors: HIP's. Threads: launch() is called under the lock of the program exec, bind() in the call that changes the
 // exec, when a launch that runs has let go of that lock; before_capture() and before_destroy() are called by any thread
