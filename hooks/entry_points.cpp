@@ -73,8 +73,8 @@ constexpr bool tells_handles(EntryId call) noexcept {
 }
 
 /// The kind of the library's own object that an argument names. A stream that counts as the library's own may be the
-/// program's (streams/fresh_streams.h, streams/kept_streams.h): then returns kNone, and from now on the stream may not
-/// be fresh or kept any more.
+/// program's (streams/fresh_streams.h, streams/kept_streams.h): then returns kNone, and the stream is neither fresh
+/// nor kept from now on, unless the call leaves it fresh.
 template <EntryId kCall, typename Argument>
 PrivateKind kind_named(const Argument& argument) noexcept {
   const PrivateKind kind = private_kind(argument);

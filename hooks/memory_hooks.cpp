@@ -108,7 +108,7 @@ hipError_t on_hipMallocAsync(Entry&, void** ptr, size_t bytes, hipStream_t strea
   // On a capturing stream it is a node that no recording can hold.
   if (captures_open()) expose_capture({stream, false}, "hipMallocAsync was captured");
   const hipError_t result = allocate(AllocationFunction::kMallocAsync, ptr, bytes, 0, stream);
-  if (result == hipSuccess) note_uncaptured(stream);  // after a failure a question of its would replace the error
+  if (result == hipSuccess) note_uncaptured(stream);  // after a failure its question would replace the error
   if (result == hipErrorStreamCaptureUnsupported) last_error.keep();
   return result;
 }

@@ -1,6 +1,6 @@
 // log.cpp: see log.h. The one file that includes spdlog, headers only. Of spdlog it uses the logger alone: not the
-// registry, whose default logger prints to stdout and is destroyed at exit, and no sink, which would lock and so hang a
-// forked child.
+// registry, whose default logger prints to stdout and is destroyed at exit, and none of its sinks, which would lock and
+// so hang a forked child.
 #define SPDLOG_HEADER_ONLY
 #define SPDLOG_FMT_EXTERNAL
 #define FMT_HEADER_ONLY
@@ -184,7 +184,7 @@ void emit(LogLevel level, std::string_view message) noexcept {
   write_line({name.data(), name.size()}, message);
 }
 
-/// Lines written in one second of the monotonic clock: the second above, their number in the low 32 bits.
+/// Lines written in one second of the monotonic clock: the second in the high 32 bits, their number in the low ones.
 constinit std::atomic<std::uint64_t> g_second_and_lines{0};
 constinit std::atomic<std::uint64_t> g_left_out{0};
 

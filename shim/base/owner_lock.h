@@ -5,8 +5,8 @@
 // takes the mutex, says that it wants in, and lets the kernel put a barrier into every running thread of the process
 // (membarrier). Then either that thread sees the owner inside and waits until the owner has left, or the owner sees the
 // wish and takes the mutex, too. Where the kernel has no such call there is only the mutex.
-// A thread that will take the lock more often from now on becomes the owner by hand_over(). Each of the first kOwners
-// owners has a flag of its own, which says that this thread is inside. A former owner may not know yet that it is the
+// A thread that will take the lock more often from now on becomes the owner by hand_over(). Each of the owners, at most
+// kOwners, has a flag of its own, which says that this thread is inside. A former owner may not know yet that it is the
 // owner no more. It sets its flag, then looks again who the owner is, finds another thread, and takes the mutex.
 // Threads: the first owner is the thread that made the lock; a later thread at an owner's address takes its place. Not
 // recursive.

@@ -5,8 +5,8 @@
 // How: the first thread takes it by a plain store, as the owner of an OwnerLock does. A second thread ends that for
 // good: it lets the kernel put a barrier into every running thread and waits until the first one has left. From then on
 // all threads take the lock behind this one (`Behind`). Where the kernel has no such call, they take that lock from the
-// beginning. Where objects have a lock each (OneOfMany), so do the locks of objects made after a second thread came to
-// one of them: only the first objects cost a barrier.
+// beginning. Where objects have a lock each (OneOfMany), a lock made after a second thread came to one of these locks
+// does so, too: only the first objects cost a barrier.
 // Threads: any; a later thread at the address of the first one takes its place. Not recursive.
 #pragma once
 

@@ -26,7 +26,7 @@ const std::vector<Given>* g_given = nullptr;
 bool load_policy_once() noexcept REQUIRES(g_policy_lock) {
   static constinit bool loaded_before GUARDED_BY(g_policy_lock) = false;
   if (std::exchange(loaded_before, true)) return g_policy != nullptr;
-  if (getauxval(AT_SECURE) != 0) return false;  // files would be read and written for who called, with more rights
+  if (getauxval(AT_SECURE) != 0) return false;  // files would be read and written with more rights than the caller has
   if (another_copy_behind_us()) {
     log_warn("this library is preloaded twice, from two files: the first passes every call through");
     return false;

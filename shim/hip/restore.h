@@ -99,7 +99,7 @@ class PrivateCalls {
     return false;
   }
 
-  /// Asks a question of ours, once more where that fails, for nothing follows from a failure.
+  /// Asks a question of ours, once more where that fails, because a single failure tells nothing.
   template <typename Call>
   static bool answered(Call&& call) noexcept {
     return worked(call) || worked(call);

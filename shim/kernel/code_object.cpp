@@ -70,9 +70,9 @@ bool is_usable(const Elf64_Ehdr& header) noexcept {
          (header.e_shnum == 0 || header.e_shentsize == sizeof(Elf64_Shdr));
 }
 
-/// Whether the object may have variables that its code changes. AMD's objects have no other writable sections than the
-/// dynamic one and padding. A shared object for the CPU always has some, so there only variables count that it exports.
-/// True without sections: then nobody knows.
+/// Whether the object may have variables that its code changes. AMD's objects without variables have no writable
+/// sections but the dynamic one and padding. A shared object for the CPU always has some, so there only variables count
+/// that it exports. True without sections: then nobody knows.
 bool may_have_variables(const ImageReader& reader, const Elf64_Ehdr& header) noexcept {
   if (header.e_shnum == 0) return true;
   const auto section_at = [&](std::uint64_t index, Elf64_Shdr* section) {

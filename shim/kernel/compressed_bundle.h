@@ -19,8 +19,8 @@
 
 namespace graphpool {
 
-/// Larger bundles are not unpacked, because that takes host memory; the layouts of their kernels stay unknown. RCCL's
-/// has 1.2 GB, and all that lies before the process's own architecture is unpacked, too.
+/// Larger bundles are not unpacked, because that takes host memory; the runtime is asked for their kernels' arguments
+/// (asked_kernels.h). RCCL's has 1.2 GB, and all that lies before the process's own architecture is unpacked, too.
 inline constexpr std::uint64_t kMaxUncompressedBytes = (std::uint64_t{1} << 32) - 1;
 
 bool is_compressed_bundle(std::span<const std::byte> image) noexcept;

@@ -31,7 +31,7 @@ class FusedExec {
   /// error the exec is the one that there was.
   hipError_t build(const RingGraph& ring, const SlotSet& slots, const std::vector<char*>& bases,
                    const LastLaunch& last);
-  /// Gives the copy nodes other buffers. Returns how many it has patched. After an error the exec is half patched.
+  /// Gives the copy nodes other buffers. Returns how many it has patched. After an error the exec may be half patched.
   std::pair<hipError_t, std::uint32_t> patch(const RingGraph& ring, const SlotSet& slots,
                                              const std::vector<char*>& bases);
   /// Whether another patch would pass `budget` patched nodes in all.

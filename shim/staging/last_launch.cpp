@@ -81,7 +81,7 @@ LastLaunch::Turn LastLaunch::order(StreamKey key, hipStream_t stream, IfRunning 
   const LockGuard guard(lock_);
   if (key_ == 0 || (key_ == key && stream_lives(*state_)) || is_complete()) return {};
   if (overlap_ && !on_device) {
-    // While a capture is open the event is not asked for: its stream might be in it. A passed one may be.
+    // While a capture is open the event is not asked for: its stream might be in it. A passed event may be asked for.
     if (timeline_ == nullptr && captures_open() && !may_be_capturing(stream_)) pass_on();
     return {.busy = true};
   }
@@ -106,9 +106,8 @@ LastLaunch::Turn LastLaunch::wait_on_device(hipStream_t stream, bool busy_if_not
   return {.result = result, .waits = true};
 }
 
-/// Records the event late if the launch could not: a point recorded now is behind the launch, too. Returns false on a
-/// thread's own stream, whose handle may name another stream here, on one that may be capturing, and on one that was
-/// destroyed.
+/// Records the event now if that was not done with the launch: a point recorded later is behind the launch, too. False:
+/// HIP failed, or the stream may be capturing, was destroyed, or is a thread's own, whose handle may name another here.
 bool LastLaunch::record() noexcept {
   if (recorded_) return true;
   const LastErrorScope last_error;

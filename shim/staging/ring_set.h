@@ -2,8 +2,8 @@
 //
 //   fused  the copies and the operations in one (fused_exec.h).
 //   plain  the operations alone; a launch enqueues the copies around it. Made when the buffers moved and the fused exec
-//          cannot follow: its launch may still run, the runtime is not known to update copies correctly, or that
-//          failed.
+//          cannot follow: its launch may still run, the runtime is not known to update copies correctly, or an update
+//          or a rebuild failed.
 // Errors: HIP's. Threads: one at a time, as the ring; `last` locks for itself.
 #pragma once
 
@@ -43,7 +43,7 @@ struct RingSet {
   LastLaunch last;
   FusedExec fused;
   RingExec plain;
-  bool serves = false;  ///< `fused` has the program's present buffers
+  bool serves = false;  ///< `fused` has the ring's present buffers (SlotRing::bases())
 
   /// Makes the slots and the fused exec for these buffers of the program.
   hipError_t make(const RingGraph& graph, const std::vector<char*>& bases);

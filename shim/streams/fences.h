@@ -4,7 +4,7 @@
 // same (pool.free = "sync"), or the memory must not be handed out before the device has passed that point ("deferred").
 // hipDeviceSynchronize and queries of the program's streams would invalidate captures (rule 17). So a fence records an
 // event of ours on each stream that has work, lets a stream of ours wait for these events, and records its own event
-// there. Only that last event is ever waited for or queried: HIP 6.3 refuses both for an event whose stream has begun a
+// there. A fence's wait and query use that last event only: HIP 6.3 refuses both for an event whose stream has begun a
 // capture since.
 //
 // The device's null stream is not touched: an event in it would hold back every blocking stream. A blocking stream of
@@ -72,7 +72,7 @@ class Fences {
   /// Whether the device has passed it. Does not wait. A fence that HIP cannot answer for is never passed.
   bool passed(Fence* fence) noexcept;
   /// Whether the fence was made for this stream (null: the null stream of the device), so that what the stream does
-  /// next comes after it anyway.
+  /// next comes after it anyway. False of a thread's own stream, and after a reset of the device.
   bool same_stream(const Fence* fence, int device, hipStream_t stream) const noexcept;
 
   void release(Fence* fence) noexcept EXCLUDES(g_streams_lock) {

@@ -41,11 +41,11 @@ class LaunchMarks {
   /// Whether all are known to be complete. Forgets those that are.
   bool complete() noexcept;
 
-  /// Says that no launch follows. Records a private event behind each launch that is not known to be complete and has
-  /// no event yet, so that complete() can ask for it. Returns false if a capture prevents that: the stream is
-  /// capturing, or is a thread's own while a capture is open, and the launch has no event that has left the stream. A
-  /// stream that was destroyed before leaves nothing to wait for. A launch for which HIP makes no event stays without
-  /// one.
+  /// Says that no launch follows. Records a private event behind each launch, but on threads' own streams, that is not
+  /// known to be complete and has no event yet, so that complete() can ask for it. Returns false if a capture prevents
+  /// that: the stream is capturing, or is a thread's own while a capture is open, and the launch has no event that has
+  /// left the stream. A stream that was destroyed before leaves nothing to wait for. A launch for which HIP makes no
+  /// event stays without one.
   bool seal();
 
   /// Makes `stream` wait for the launches that may still run on other streams. Returns false if one on a stream that
@@ -57,7 +57,7 @@ class LaunchMarks {
   /// fit to be waited for when their streams begin to capture. Null when all launches are complete.
   std::unique_ptr<LaunchMarks> copy();
 
-  /// How many launches are told apart: bounded by the living streams on which there were any.
+  /// How many launches are told apart. When there are too many, those that are complete are forgotten.
   std::size_t size() const noexcept { return marks_.size(); }
 
   LaunchMarks() = default;
@@ -82,7 +82,7 @@ class LaunchMarks {
 
   static constexpr std::size_t kFew = 16;
   std::vector<Mark> marks_;
-  std::size_t most_ = kFew;  ///< marks before those that are complete are forgotten
+  std::size_t most_ = kFew;  ///< at so many marks, those that are complete are forgotten
 };
 
 /// Call it before a stream is destroyed: its handle is not used any more. Events that were recorded there pass to

@@ -81,13 +81,14 @@ bool is_left_alone(std::uintptr_t stream) noexcept;
 /// Does what capture_opened() and capture_left_alone() do, for a capture that the calling thread begins, before that is
 /// forwarded. Returns false if another capture is open; then nothing was done.
 bool sole_capture_left_alone(hipStreamCaptureMode mode, std::uintptr_t stream) noexcept;
-/// Takes the capture that began on this stream off the list. Returns false if none is left alone there.
+/// Notes that the capture that began on this stream and is left alone is over. Returns false if there is none.
 bool left_alone_closed(std::uintptr_t stream) noexcept;
 
 /// Whether open captures make the runtime refuse hipMalloc, hipFree and their like from the calling thread, and
 /// invalidate captures for such a call. Captures that the thread itself began count, but for relaxed ones; so do global
 /// ones of other threads, if the thread's capture mode is global. With a relaxed mode none counts. The runtime is asked
-/// for the mode, which changes nothing. True if it does not say, and where more captures are open than are listed.
+/// for the mode, which changes nothing. True if it does not say; in another mode than relaxed also while a capture that
+/// forbids something has found no room in the list.
 bool captures_refuse_memory_calls_now() noexcept;
 inline bool captures_refuse_memory_calls() noexcept { return captures_open() && captures_refuse_memory_calls_now(); }
 

@@ -1,10 +1,11 @@
 // stream_state.h: knows what the program itself has waited for, stream by stream and device by device.
 //
-// Every launch takes a number. When the program waits for a stream or a device, all launches there with a smaller
-// number are complete. What is known of a stream is kept from its first launch until it is destroyed, and then by the
-// marks that still name it: a later stream with its handle is another one. If many streams are known, those that no
-// mark names are forgotten. Threads: any; one short lock (rank kStreams). Units: launches; records of events and uses
-// that outstanding_uses.h notes take numbers, too. Not here: private events behind launches (launch_marks.h).
+// Every launch takes a number. When the program waits for a stream or a device, all launches there that had their
+// number before the wait are complete. What is known of a stream is kept from its first launch until it is destroyed,
+// and then by the marks that still name it: a later stream with its handle is another one. If many streams are known,
+// those that no mark names are forgotten. Threads: any; one short lock (rank kStreams). Units: launches; records of
+// events and uses that outstanding_uses.h notes take numbers, too. Not here: private events behind launches
+// (launch_marks.h).
 #pragma once
 
 #include <atomic>
@@ -55,7 +56,7 @@ int device_of(StreamState& state, hipStream_t stream) noexcept;
 /// Whether the program itself has waited for this launch.
 bool launch_waited_for(const StreamState& stream, int device, std::uint64_t number) noexcept;
 
-/// How many streams are known: bounded by the living ones.
+/// How many streams are known: those alive, and some own streams of threads that have ended.
 std::size_t streams_known() noexcept;
 
 }  // namespace graphpool

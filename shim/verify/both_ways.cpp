@@ -127,8 +127,8 @@ hipError_t Shadows::fetch_both(const Part& part, const std::vector<char*>& bases
   return hipSuccess;
 }
 
-/// Visits all buffers of which something survives, in parts of bounded size, until visit(part) returns false or an
-/// error.
+/// Visits all buffers of which something survives, in parts of bounded size, until visit(part, &go_on) takes go_on back
+/// or returns an error.
 template <typename Visit>
 hipError_t Shadows::for_each_part(Visit&& visit) const {
   constexpr std::size_t kMost = std::size_t{1} << 20;

@@ -1,7 +1,7 @@
 // memory_look.h: keeps memory that `verify` looks at from going back to the runtime meanwhile.
 //
 // Why: a launch that is compared reads what its graph names, and also what its exec named before it was patched. That
-// may belong to anybody by now, and the program may free it at any time: then the copies would fault, or bytes that
+// memory may be anybody's by now, and the program may free it at any time: then the copies would fault, or bytes that
 // somebody else has there next would be taken for the graph's work.
 // Threads: any; a look belongs to the thread that began it. Lock: kSlots, for a few instructions. Not here: memory that
 // is kept or handed out again, which stays mapped.

@@ -3,17 +3,18 @@
 // A graph keeps the addresses it was captured with. Where the program frees such memory and launches the graph all the
 // same, the graph works on nothing, or on somebody else's memory; often nobody notices. When an exec gets its
 // addresses, it is noted which allocation each of them lies in (allocations_of()); before each launch that is asked
-// again (look()). StaleKind says what is told. Words in structure arguments are looked at, too, but only told where
-// they lie in memory that is or was the program's: one that is no address and looks like one is told as if it were.
+// again (look()). StaleKind says what is told. Words in arguments that are structures or of unknown kind are looked at,
+// too, but only told where they lie in memory that is or was the program's: one that is no address and looks like one
+// is told as if it were.
 //
-// Not told: null, and the address right behind an allocation, which may be an end; other devices' memory that copies
-// and fills name, to which peer access was enabled once, or that is managed or of a memory pool; what is no device
-// memory where it is mapped in the process (an operand of a copy may be any host memory). Not seen: memory that was
-// freed and handed out again between a capture and its instantiation; what kernels find by addresses in memory; execs
-// that are the runtime's own by now. Threads: any. Lock: kReport, for look-ups; never held while call sites are
-// unwound, HIP is called or something is logged. Bounded: kMostRanges freed and mapped ranges each, those at the lowest
-// addresses go first; kMostFound findings. Cost: if `graph.check` is on, a look-up for each address and launch; else
-// none.
+// Not told: null, and the address right behind an allocation, which may be an end, where no other memory was; other
+// devices' memory that copies and fills name, to which peer access was enabled once, or that is managed or of a memory
+// pool; what is no device memory where it is mapped in the process (an operand of a copy may be any host memory). Not
+// seen: memory that was freed and handed out again between a capture and its instantiation; what kernels find by
+// addresses in memory; execs that are the runtime's own by now. Threads: any. Lock: kReport, for look-ups; never held
+// while call sites are unwound, HIP is called or something is logged. Bounded: kMostRanges freed and mapped ranges
+// each, those at the lowest addresses go first; kMostFound findings. Cost: if `graph.check` is on, a look-up for each
+// address and launch; else none.
 #pragma once
 
 #include <array>
@@ -46,7 +47,7 @@ struct StaleAddress {
   const char* what = nullptr;    ///< the operation's kind
   const char* kernel = nullptr;  ///< null: none, or not known
   std::uint32_t argument = 0;    ///< of a kernel; else the number of the address in the operation
-  bool hidden = false;           ///< a word in a structure: it may be no address
+  bool hidden = false;           ///< a word that may be no address (for_each_value_word())
   StaleKind kind = StaleKind::kFreed;
   std::uint32_t allocated_by = 0, freed_by = 0;  ///< call sites; 0: not known, or not freed
   std::uint64_t address = 0;                     ///< where it was found first
