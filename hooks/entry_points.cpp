@@ -67,7 +67,7 @@ template <EntryId kCall, typename Result, typename... Arguments>
 }
 
 /// Whether handles that the call's arguments point to are the program's once it has succeeded. These two calls may tell
-/// handles of the library's own, which stand for nodes of a withheld capture.
+/// handles of the library's own, which stand for the graph and the nodes of a withheld capture.
 constexpr bool tells_handles(EntryId call) noexcept {
   return call != EntryId::hipStreamGetCaptureInfo_v2 && call != EntryId::hipStreamGetCaptureInfo_v2_spt;
 }

@@ -46,8 +46,9 @@ hipError_t on_hipLaunchKernel_spt(Entry&, const void* function, dim3 grid, dim3 
                        shared_bytes, stream);
 }
 
-// The four functions below make the nodes of hipLaunchKernel and hipModuleLaunchKernel, which may issue their launches
-// again. If a runtime does not capture one of the four, the end of the capture finds that a node is missing.
+// The four functions below make the same nodes as hipLaunchKernel and hipModuleLaunchKernel: their launches may be
+// issued again by these two. If a runtime does not capture one of the four, the end of the capture finds that a node is
+// missing.
 
 hipError_t on_hipExtLaunchKernel(Entry&, const void* function, dim3 grid, dim3 block, void** args, size_t shared_bytes,
                                  hipStream_t stream, hipEvent_t start, hipEvent_t stop, int flags) {

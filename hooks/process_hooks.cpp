@@ -6,8 +6,8 @@
 // are not served. A wait of a thread that is of no pool costs a look at the thread's own memory; its first wait costs
 // more.
 //
-// A call that is not of interest is forwarded at once. Nothing that a thread of interest can ask for is changed, such
-// as its number of processors: only its work begins later.
+// A call that is not of interest is forwarded at once. What a thread of interest can ask for, such as its number of
+// processors, is not changed: only its work begins later.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <semaphore.h>

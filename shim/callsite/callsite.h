@@ -3,10 +3,10 @@
 // Life of a call: here() unwinds the stack (0.3 us) and interns it; from then on the stack is a number. A StackSite
 // shows it to the policy as a policy CallSite. Answers are remembered by (glob, frame), so a rule asked again about a
 // known stack mostly compares no text and copies nothing.
-// The table is closed if nothing in the policy needs call sites, or if there is no libunwind. Every stack is kUnknown
-// then, and the caller gives the policy no CallSite. Threads: everything from any thread; a StackSite is one thread's.
-// Locks: kCallSites, only for what is new. Hold no ranked lock: unwinding and naming take the loader's lock. Never
-// destroyed.
+// CallSites stays closed if nothing in the policy needs call sites, or if there is no libunwind. Then every stack is
+// kUnknown, and the caller gives the policy no CallSite. Threads: everything from any thread; a StackSite is one
+// thread's. Locks: kCallSites, only for what is new. Hold no ranked lock: unwinding and naming take the loader's lock.
+// Never destroyed.
 #pragma once
 
 #include <array>

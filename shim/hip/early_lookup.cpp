@@ -20,7 +20,7 @@ constinit std::atomic<DlvsymFunction> g_libc_dlvsym{nullptr};
 
 namespace {
 
-// Loops of our own: from library functions a compiler would make calls of strcmp and the like.
+// Loops of our own: library functions may become calls of strcmp and the like.
 bool starts_with(const char* text, const char* prefix) noexcept {
   for (; *prefix != '\0'; ++text, ++prefix)
     if (*text != *prefix) return false;

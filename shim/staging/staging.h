@@ -9,8 +9,9 @@
 // program has set, or work on several devices (rule 4). Nor are graphs with kernels of a communication library, or with
 // an operand that other processes can reach (rules 21 and 42). Nor are bindings whose buffers do not have the recorded
 // sizes, or overlap otherwise than recorded, or that have a word in a structure argument, or in one of unknown kind,
-// that may be an address in one of the buffers: such words cannot be moved. The library cannot see what a kernel finds
-// by addresses in memory: the rule promises that every access goes through an argument.
+// that may be an address in one of the buffers, or, with `overlap`, in other memory of the program's that no rule calls
+// `in`: such words cannot be moved. The library cannot see what a kernel finds by addresses in memory: the rule
+// promises that every access goes through an argument.
 //
 // Threads: plans are immutable. Units: bytes.
 #pragma once

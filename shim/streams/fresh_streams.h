@@ -2,7 +2,7 @@
 //
 // A stream stays fresh while no call names it but these:
 //   - the wait by which it joins a withheld capture, if that wait is put off: the runtime is not told;
-//   - hipStreamGetCaptureInfo_v2, which is answered for it, in a capture that stays withheld;
+//   - hipStreamGetCaptureInfo_v2; where its join is put off, only while the capture stays withheld;
 //   - hipStreamDestroy. A stream that takes part in nothing real then is kept (kept_streams.h).
 // Any other call makes the join real first (capture/put_off_joins.h), and the stream is fresh no more. Fresh streams
 // count as the library's own (hip/private_handles.h), so that such a call is noticed. Streams without

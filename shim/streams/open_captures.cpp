@@ -93,8 +93,8 @@ class OpenList {
     std::uintptr_t left_alone = 0;  ///< the stream it began on; 0: it is followed
   };
 
-  /// Counts that a capture is opened where none was (g_attention_rounds). The calling thread has no error pending: the
-  /// begin of its capture took it away, if that matters (KeptError).
+  /// Counts that a capture is opened where none was (g_attention_rounds). The calling thread will have no error
+  /// pending: the begin of its capture takes it away, if that matters (KeptError).
   static void begin_round() noexcept {
     g_attention_rounds.fetch_add(1, std::memory_order_relaxed);
     error_asked_for();

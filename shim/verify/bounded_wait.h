@@ -1,5 +1,5 @@
-// bounded_wait.h: has the waits of `verify`, each for kLongestVerifyWait at most: what they wait for could depend on
-// what the program does next. Threads: any, without a lock held.
+// bounded_wait.h: has those waits of `verify` that could depend on what the program does next: each lasts
+// kLongestVerifyWait at most. Threads: any, without a lock held.
 #pragma once
 
 #include <chrono>
