@@ -28,6 +28,8 @@ bool RobustMutex::try_lock() noexcept { return is_locked(mutex_, pthread_mutex_t
 bool RobustMutex::lock_or_give_up() noexcept {
   const int result = pthread_mutex_trylock(&mutex_);
   if (result != EBUSY) return is_locked(mutex_, result);
+  // pthread_mutex_clocklock() is newer than glibc 2.28. So the second counts by the wall clock: if that is set back
+  // meanwhile, the wait is longer by as much, unless whoever holds the mutex unlocks it or dies.
   timespec until{};
   clock_gettime(CLOCK_REALTIME, &until);
   ++until.tv_sec;

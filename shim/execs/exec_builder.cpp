@@ -110,7 +110,6 @@ bool ExecBuilder::patch(Recording& recording, const Binding& binding, const Patc
   return done;
 }
 
-/// Notes for `verify`, before another binding is baked in, what the variant still writes to if it is updated wrongly.
 void ExecBuilder::note_reached(const Recording& recording, Variant& variant) const {
   if (!settings_.verifies()) return;
   add_addresses(recording.operations, variant.baked, &variant.reached);
@@ -125,7 +124,6 @@ void ExecBuilder::note_updated(Recording& recording, Variant& variant, const Bin
     memory += argument_memory(operation);
     ++variant.patches;
   }
-  note_reached(recording, variant);
   variant.baked = binding;
   variant.memory_freed = freed_before;
   variant.patched_bytes += memory;
@@ -136,7 +134,6 @@ void ExecBuilder::note_updated(Recording& recording, Variant& variant, const Bin
 
 void ExecBuilder::note_node_set(Recording& recording, Variant& variant, const Operation& operation,
                                 const std::byte* payload, bool exact) {
-  note_reached(recording, variant);
   put_payload(operation, payload, variant.baked);
   if (!exact) variant.use_up(Health::kUnsure);
   ++variant.patches;

@@ -27,6 +27,9 @@ class ExecBuilder {
   /// patched: then it serves no further binding, and is gone unless it served its owner before.
   bool patch(Recording& recording, const Binding& binding, const PatchCandidate& candidate) EXCLUDES(g_recordings_lock);
 
+  /// Notes for `verify`, before another binding is baked in, what the variant still writes to if it is updated wrongly.
+  /// It may throw, so call it before the runtime changes the variant.
+  void note_reached(const Recording& recording, Variant& variant) const REQUIRES(g_recordings_lock);
   /// Notes that the program's own update gave the whole variant this binding. `freed_before`: memory_freed() when the
   /// update began. If the runtime is not known to do all of it correctly, the variant serves its holder only.
   void note_updated(Recording& recording, Variant& variant, const Binding& binding, std::uint64_t freed_before)
@@ -36,7 +39,6 @@ class ExecBuilder {
                      bool exact) REQUIRES(g_recordings_lock);
 
  private:
-  void note_reached(const Recording& recording, Variant& variant) const REQUIRES(g_recordings_lock);
   bool set_nodes(const Recording& recording, const Binding& binding, const PatchCandidate& candidate,
                  std::uint32_t* patched) const;
 

@@ -72,6 +72,8 @@ class ExecSets {
   void given(std::uint32_t index) noexcept { std::erase(noted_, index); }
   void all_given() noexcept { noted_.clear(); }
 
+  /// Lets accept_child() note one more without memory.
+  void make_room_for_child() { children_.reserve(children_.size() + 1); }
   /// Notes that the runtime has taken another child graph of the same recording for this operation.
   void accept_child(std::uint32_t index) {
     if (!accepts_child(index)) children_.push_back(index);

@@ -91,20 +91,22 @@ hipError_t ExecSupply::obtain_unstaged(ProgramExec& exec, Recording& recording, 
   return obtain_by_cost(exec, recording, binding, others, nullptr, served);
 }
 
+/// `noted`: what noting the binding has told, if it was noted for a way that failed.
 hipError_t ExecSupply::obtain_by_cost(ProgramExec& exec, Recording& recording, const Binding& binding,
-                                      const OtherSources& others, const Plan& open, Served* served) {
+                                      const OtherSources& others, const Plan& open, Served* served,
+                                      std::optional<BindingHistory::Noted> noted) {
   PatchCandidate candidate;
   {
     const LockGuard guard(g_recordings_lock);
     if (exec.recording_in_call() != &recording) return hipErrorInvalidHandle;
-    if (recording.staging_open()) StagingChooser::note_launches(recording);
+    if (!noted && recording.staging_open()) StagingChooser::note_launches(recording);
     served->variant = store_.take_free(recording, binding, exec.device, exec);
     if (served->variant != nullptr) {
       served->way = Way::kSame;
       return hipSuccess;
     }
-    t_step.note_work(recording.node_count);
-    served->way = ways_.choose({exec, binding, open.get(), others.update}, &candidate);
+    if (!noted) t_step.note_work(recording.node_count);
+    served->way = ways_.choose({exec, binding, open.get(), others.update, &noted}, &candidate);
     if (served->way == Way::kPatch) {
       candidate.served = candidate.variant->owner() == &exec;
       store_.give(*candidate.variant, &exec);
@@ -117,7 +119,7 @@ hipError_t ExecSupply::obtain_by_cost(ProgramExec& exec, Recording& recording, c
   }
   if (served->way == Way::kStage) {
     if (obtain_open(exec, binding, open, served) == hipSuccess) return hipSuccess;
-    return obtain_unstaged(exec, recording, binding, others, served);
+    return obtain_by_cost(exec, recording, binding, others, nullptr, served, noted);
   }
   if (served->way == Way::kPatch) {
     if (builder_.patch(recording, binding, candidate)) {

@@ -14,6 +14,7 @@
 #include <hip/hip_runtime_api.h>
 
 #include <memory>
+#include <optional>
 
 #include "shim/base/function_ref.h"
 #include "shim/execs/exec_builder.h"
@@ -60,7 +61,8 @@ class ExecSupply {
   hipError_t obtain_by_rules(ProgramExec& exec, const Binding& binding, const OtherSources& others, Served* served)
       EXCLUDES(g_recordings_lock);
   hipError_t obtain_by_cost(ProgramExec& exec, Recording& recording, const Binding& binding, const OtherSources& others,
-                            const Plan& open, Served* served) EXCLUDES(g_recordings_lock);
+                            const Plan& open, Served* served, std::optional<BindingHistory::Noted> noted = {})
+      EXCLUDES(g_recordings_lock);
   hipError_t obtain_open(ProgramExec& exec, const Binding& binding, const Plan& open, Served* served)
       EXCLUDES(g_recordings_lock);
   hipError_t obtain_staged(ProgramExec& exec, const Binding& binding, const Plan& staged, Served* served)

@@ -76,7 +76,10 @@ Way WayChooser::choose(const WayAsked& asked, PatchCandidate* candidate) const {
                   ? exec_ns
                   : rebind_ns(recording, last, asked.binding, exec_ns, patch_budget(recording, settings_));
   const bool other_ring = open && !staged && !asked.open->same_elsewhere(last, asked.binding);
-  const BindingHistory::Noted noted = note_binding(recording, asked.binding);
+  std::optional<BindingHistory::Noted> none_kept;
+  std::optional<BindingHistory::Noted>& kept = asked.noted != nullptr ? *asked.noted : none_kept;
+  if (!kept) kept = note_binding(recording, asked.binding);
+  const BindingHistory::Noted noted = *kept;
   if (staged && staging_.stays_staged(asked.exec, asked.binding, *asked.open, noted.seen, step_ns)) return Way::kStage;
   const CostModel::Question question = question_for(asked, noted, exec_ns, candidate);
   const Way way = costs().choose(question);

@@ -4,6 +4,8 @@
 // Threads: any. Not here: bindings that a free variant has already (exec_supply.h).
 #pragma once
 
+#include <optional>
+
 #include "shim/execs/graph_settings.h"
 #include "shim/execs/patch_candidate.h"
 #include "shim/execs/program_exec.h"
@@ -17,6 +19,8 @@ struct WayAsked {
   const Binding& binding;
   const StagePlan* open;  ///< the plan by which it may be staged; null: none
   bool may_update;        ///< the program asks for an update, and its own call may make it
+  /// What noting the binding has told. Null, or empty: it has to be noted.
+  std::optional<BindingHistory::Noted>* noted = nullptr;
 };
 
 class WayChooser {
@@ -24,8 +28,8 @@ class WayChooser {
   WayChooser(const GraphSettings& settings, const StagingChooser& staging) noexcept
       : settings_(settings), staging_(staging) {}
 
-  /// Notes that the binding has come, and chooses. *candidate: what to patch if the way is kPatch. Returns kUpdate only
-  /// if `may_update`, kStage only with a plan.
+  /// Notes that the binding has come, unless that was noted, and chooses. *candidate: what to patch if the way is
+  /// kPatch. Returns kUpdate only if `may_update`, kStage only with a plan.
   Way choose(const WayAsked& asked, PatchCandidate* candidate) const REQUIRES(g_recordings_lock);
 
  private:

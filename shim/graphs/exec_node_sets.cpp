@@ -47,12 +47,14 @@ Binding changed_binding(const ProgramExec& exec, const Operation& operation, con
   return all;
 }
 
-/// Gives the exec and its variant bindings with bytes of their own, so that a set that the runtime has made can be
-/// written into them without memory.
-void make_bindings_own(ProgramExec& exec) {
+/// Gets all memory that noting a set takes, so that one that the runtime has made is noted. The exec and its variant
+/// get bindings with bytes of their own.
+void get_ready_to_note(ProgramExec& exec, const ExecBuilder& builder) {
+  if (exec.sets != nullptr) exec.sets->make_room_for_child();
   const LockGuard guard(exec.lock);
   static_cast<void>(exec.binding.data());
   const LockGuard recordings(g_recordings_lock);
+  builder.note_reached(*exec.recording, *exec.variant);
   static_cast<void>(exec.variant->baked.data());
 }
 
@@ -203,7 +205,7 @@ ExecNodeSets::Answer ExecNodeSets::set_natively(ProgramExec& exec, const NodeSet
   if (memory != 0)
     make_argument_room(node_device_of(operation.signature), variant->patched_bytes, memory, recording.argument_bytes);
   if (result == hipSuccess) {
-    make_bindings_own(exec);
+    get_ready_to_note(exec, parts_.builder);
     result = forward(variant->exec, exec_node);
   }
   if (result == hipSuccess) {

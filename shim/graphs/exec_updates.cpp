@@ -201,6 +201,7 @@ void ExecUpdates::serve_again(ProgramExec& exec, NativeUpdate by, std::uint64_t 
     const LockGuard guard(exec.lock);
     const LockGuard recordings(g_recordings_lock);
     Recording& recording = *by.recording;
+    parts_.builder.note_reached(recording, *exec.own);
     exec.become_served(recording, *parts_.store.take_in(recording, std::move(exec.own), &exec));
     static_cast<void>(by.recording.release());  // the exec's from now on; take_in() may throw
     exec.bind(*by.binding, Way::kUpdate);
@@ -302,6 +303,10 @@ hipError_t ExecUpdates::update_own(ProgramExec& exec, const Binding& binding, Up
     hipGraphExecUpdateResult outcome{};
     return retry_with_room([&] { return next().hipGraphExecUpdate(own.exec, graph, &error_node, &outcome); });
   };
+  {
+    const LockGuard guard(g_recordings_lock);
+    parts_.builder.note_reached(recording, own);
+  }
   make_argument_room(calling_device(), own.patched_bytes, recording.argument_bytes, recording.argument_bytes);
   hipError_t result;
   const bool build = !by->real && own.graph != nullptr;

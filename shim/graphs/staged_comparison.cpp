@@ -1,5 +1,7 @@
 #include "shim/graphs/staged_comparison.h"
 
+#include <new>
+
 #include "shim/hip/restore.h"
 #include "shim/streams/stream_work.h"
 
@@ -81,7 +83,11 @@ bool StagedComparison::compare() {
   if (staged == hipSuccess) {
     // Without staging the graph would work on the program's own buffers once more.
     work_on(WorksOn::kCopies);
-    staged = selected_();
+    try {
+      staged = selected_();
+    } catch (const std::bad_alloc&) {
+      staged = hipErrorOutOfMemory;  // the ring works on the program's buffers again, whatever happens
+    }
     work_on(WorksOn::kProgramMemory);
   }
   const hipError_t bound = bind_ring(shadows_.bases(), bases_);

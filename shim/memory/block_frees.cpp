@@ -39,6 +39,12 @@ hipError_t refused_by_captures(hipStream_t stream, bool any_capture, bool* captu
   return answer == hipErrorStreamCaptureUnsupported ? answer : hipSuccess;
 }
 
+/// Frees retired slots behind a free that has waited. Not while a capture is open: runtimes unmap by commands on the
+/// null stream.
+void free_slots(int device) noexcept {
+  if (!captures_open()) (void)free_retired_slots(device);
+}
+
 }  // namespace
 
 hipError_t BlockFrees::free(void* ptr, Forward forward) {
@@ -112,7 +118,7 @@ hipError_t BlockFrees::free_native(const NamedBlock& named, void* ptr, Forward f
   const hipError_t error = free_by_runtime(named, [&] { return forward(ptr); });
   if (error != hipSuccess) return error;
   work_.counts.idle(waited_for);
-  if (!waited_for.empty()) (void)free_retired_slots(named.device);
+  if (!waited_for.empty()) free_slots(named.device);
   return error;
 }
 
@@ -124,7 +130,7 @@ hipError_t BlockFrees::free_kept(const NamedBlock& named, void* ptr, Forward for
   if (waited.done == Done::kUnknown) return free_native(named, ptr, forward);
   keep(named, waited, named.device);
   room_.keep_to_limit(named.device);
-  if (!deferred_) (void)free_retired_slots(named.device);
+  if (!deferred_) free_slots(named.device);
   return hipSuccess;
 }
 

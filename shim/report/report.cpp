@@ -492,6 +492,15 @@ void write_report(bool ended) REQUIRES(g_writing) {
 }
 
 constinit bool g_ended GUARDED_BY(g_writing) = false;  ///< the last report has been written
+/// This is a forked child that has begun no reports: what its parent did is in its parent's.
+constinit bool g_only_forked GUARDED_BY(g_writing) = false;
+
+void after_fork_in_child() noexcept {
+  g_writing.make_anew();
+  const LockGuard guard(g_writing);
+  g_only_forked = true;
+  g_name = nullptr;  // the parent's; it is not freed in a child
+}
 
 /// Writes a report unless the last one has been written. Returns false if it had been, or if this process passes all
 /// on.
@@ -501,6 +510,7 @@ bool write_next_report(bool ended) noexcept {
   const GuestScope guest;
   const NoFileSignals no_signals;
   const LockGuard guard(g_writing);
+  if (g_only_forked) return false;
   const bool more = !std::exchange(g_ended, g_ended || ended);
   try {
     if (more && g_file != nullptr) write_report(ended);
@@ -545,6 +555,7 @@ void start_writing() noexcept {
 /// Registers the report. Returns whether the thread that writes it has to be started.
 bool begin_reports(std::string_view pattern, std::chrono::nanoseconds every) noexcept EXCLUDES(g_writing) {
   const LockGuard guard(g_writing);
+  g_only_forked = false;
   if (g_file == nullptr) {
     try {
       g_file = new std::string(pattern);
@@ -564,7 +575,7 @@ bool begin_reports(std::string_view pattern, std::chrono::nanoseconds every) noe
 void write_reports(std::string_view pattern, std::chrono::nanoseconds every) noexcept {
   // Before the lock: a child that is forked while a report is being written must not find it locked.
   static constinit pthread_once_t watching_forks = PTHREAD_ONCE_INIT;
-  pthread_once(&watching_forks, [] { pthread_atfork(nullptr, nullptr, [] { g_writing.make_anew(); }); });
+  pthread_once(&watching_forks, [] { pthread_atfork(nullptr, nullptr, after_fork_in_child); });
   const bool starts = begin_reports(pattern, every);
   if (starts) start_writing();
   if (!pattern.empty())

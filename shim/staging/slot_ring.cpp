@@ -1,6 +1,7 @@
 #include "shim/staging/slot_ring.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "shim/base/seeded_defect.h"
@@ -9,6 +10,19 @@
 #include "shim/staging/rings.h"
 
 namespace graphpool {
+namespace {
+
+/// Makes the call. Returns hipErrorOutOfMemory where host memory runs out in it.
+template <typename Call>
+hipError_t or_no_memory(const Call& call) noexcept {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return hipErrorOutOfMemory;
+  }
+}
+
+}  // namespace
 
 SlotRing::SlotRing(RingGraph graph, std::uint32_t patch_budget, const std::atomic<bool>& may_be_direct)
     : graph_(std::move(graph)),
@@ -94,9 +108,13 @@ hipError_t SlotRing::bind(std::vector<char*> bases, RingCounts* counts) {
   const LastErrorScope last_error;
   const std::uint64_t freed = memory_freed();
   const bool stayed = bases == bases_;
-  const hipError_t result = serve(std::move(bases), freed, counts);
+  const hipError_t result = or_no_memory([&] { return serve(std::move(bases), freed, counts); });
   const bool may_be_direct = !graph_.plan.overlap() && may_be_direct_.load(std::memory_order_relaxed);
-  if (result == hipSuccess && may_be_direct) direct_.settle(graph_, bases_, stayed, freed);
+  if (result == hipSuccess && may_be_direct)
+    static_cast<void>(or_no_memory([&] {
+      direct_.settle(graph_, bases_, stayed, freed);
+      return hipSuccess;
+    }));
   if (copy_timer_ != nullptr && copy_timer_->collect()) copy_timer_.reset();
   return result;
 }
@@ -104,12 +122,12 @@ hipError_t SlotRing::bind(std::vector<char*> bases, RingCounts* counts) {
 hipError_t SlotRing::work_on(std::vector<char*> bases, RingCounts* counts) {
   const LastErrorScope last_error;
   const std::uint64_t freed = memory_freed();
-  const hipError_t result = serve(std::move(bases), freed, counts);
+  const hipError_t result = or_no_memory([&] { return serve(std::move(bases), freed, counts); });
   direct_.look_again(bases_, freed);
   return result;
 }
 
-/// Makes every set serve these buffers.
+/// Makes every set serve these buffers. If it throws, a set that has followed, or lost its exec, does not serve.
 hipError_t SlotRing::serve(std::vector<char*> bases, std::uint64_t freed, RingCounts* counts) {
   const bool all_serve =
       std::all_of(sets_.begin(), sets_.end(), [](const RingSet& set) { return set.serves || set.plain; });
@@ -121,13 +139,16 @@ hipError_t SlotRing::serve(std::vector<char*> bases, std::uint64_t freed, RingCo
     const hipError_t result = set.build_plain(graph_);
     if (result != hipSuccess) return result;
   }
+  auto whole = graph_.plan.whole(bases);
   hipError_t result = hipSuccess;
-  for (std::size_t i = 0; i < sets_.size() && result == hipSuccess; ++i)
-    if (can[i] && !sets_[i].fused.current_for(bases, freed))
-      result = sets_[i].follow(graph_, bases, patch_budget_, counts);
+  for (std::size_t i = 0; i < sets_.size() && result == hipSuccess; ++i) {
+    if (!can[i] || sets_[i].fused.current_for(bases, freed)) continue;
+    sets_[i].serves = false;
+    result = sets_[i].follow(graph_, bases, patch_budget_, counts);
+  }
   if (result == hipSuccess) {
     bases_ = std::move(bases);
-    whole_ = graph_.plan.whole(bases_);
+    whole_ = std::move(whole);
     memory_freed_ = freed;
   }
   for (RingSet& set : sets_) set.serves = set.fused.current_for(bases_, memory_freed_);
@@ -140,7 +161,7 @@ hipError_t SlotRing::serve(std::vector<char*> bases, std::uint64_t freed, RingCo
 hipError_t SlotRing::copy_in(const RingSet& set, hipStream_t stream, RingCounts* counts) {
   const bool measured = copy_timer_ != nullptr && copy_timer_->begin(stream);
   const hipError_t result = set.copy(graph_.plan.copies_in(), true, bases_, stream, counts);
-  if (measured) copy_timer_->end(stream);
+  if (measured && result == hipSuccess) copy_timer_->end(stream);
   return result;
 }
 
@@ -179,13 +200,18 @@ RingLaunch SlotRing::launch_whole(hipGraphExec_t exec, NativeLaunch native, Ring
 
 RingLaunch SlotRing::launch_fused(RingSet& set, StreamKey key, hipStream_t stream, NativeLaunch native,
                                   RingCounts* counts) {
+  const std::uint64_t before = counts->submissions;
   if (copy_timer_ != nullptr && copy_timer_->unused()) {
     // These copies are for the timer only: the exec makes them again.
     const LastErrorScope last_error;
     static_cast<void>(copy_in(set, stream, counts));
   }
+  const bool copied = counts->submissions != before;
   const RingLaunch done = launch_whole(set.fused.exec(), native, counts);
-  if (done.result != hipSuccess) return done;
+  if (done.result != hipSuccess) {
+    if (copied) launched(set.last, key, stream, false, counts);  // whoever has the slots next comes behind the copies
+    return done;
+  }
   launched(set.last, key, stream, set.fused.records_event(), counts);
   counts->bytes += graph_.plan.copied_bytes();
   return done;

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "shim/base/log.h"
 #include "shim/callsite/callsite.h"
@@ -264,7 +265,7 @@ bool StaleAddresses::judge(const Operation& operation, std::uint64_t address, bo
 
 std::vector<StaleAddress> StaleAddresses::look(const Recording& recording, const Binding& binding,
                                                const Allocations& named) {
-  launches_.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t launch = launches_.fetch_add(1, std::memory_order_relaxed) + 1;
   std::vector<StaleAddress> all;
   std::size_t next = 0;
   for (std::uint32_t i = 0; i < recording.operations.size(); ++i)
@@ -281,6 +282,7 @@ std::vector<StaleAddress> StaleAddresses::look(const Recording& recording, const
                      stale.argument = argument;
                      stale.hidden = hidden;
                      stale.address = address;
+                     stale.launch = launch;
                      all.push_back(stale);
                    });
   return all;
@@ -295,7 +297,7 @@ bool StaleAddresses::note(const StaleAddress& stale) {
   const LockGuard guard(lock_);
   const auto known = std::find_if(found_.begin(), found_.end(), [&](const auto& each) { return each.same(stale); });
   if (known != found_.end()) {
-    ++known->times;
+    known->times += std::exchange(known->launch, stale.launch) != stale.launch ? 1 : 0;
     return false;
   }
   if (found_.size() >= kMostFound) return false;

@@ -51,6 +51,7 @@ struct StaleAddress {
   StaleKind kind = StaleKind::kFreed;
   std::uint32_t allocated_by = 0, freed_by = 0;  ///< call sites; 0: not known, or not freed
   std::uint64_t address = 0;                     ///< where it was found first
+  std::uint64_t launch = 0;                      ///< number of the last launch that it was found in
   std::uint64_t times = 1;                       ///< launches
 
   bool same(const StaleAddress& other) const noexcept {
@@ -79,7 +80,8 @@ class StaleAddresses {
   void peer_enabled(int device, int peer) noexcept;
 
   static Allocations allocations_of(const std::vector<Operation>& operations, const Binding& binding);
-  /// The allocations after only one operation has got its addresses anew.
+  /// The allocations after only one operation has got its addresses anew. None if `before` has none, because there was
+  /// no memory for it: what other operations named then is not known.
   static Allocations with_operation(const std::vector<Operation>& operations, const Binding& binding,
                                     std::uint32_t index, Allocations before);
 

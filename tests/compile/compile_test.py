@@ -767,6 +767,11 @@ def rule_33_every_function_that_compiles_takes_a_permit_however_it_is_reached():
 
 
 @case
+def rule_33_a_function_whose_library_is_not_loaded_says_that_it_has_failed():
+    finish(start(CONFIG['tool'], 'absent'))
+
+
+@case
 def rule_33_processes_bound_to_other_processors_do_not_count():
     processors = sorted(os.sched_getaffinity(0))
     if len(processors) < 2:
@@ -1014,6 +1019,17 @@ def a_report_has_a_scope_of_its_own_where_none_is_shared():
     check(counts is None and no_table(), 'nobody counts', counts)
     counts = report_of(starter(('spawn', CONFIG['tool'], '--version'), max=1))
     check(counts is None and no_table(), 'nobody has compiled', counts)
+
+
+@case
+def a_forked_child_that_compiles_nothing_writes_no_report():
+    variables = environment(wait='10min') | {'GRAPHPOOL_REPORT': str(HERE / 'report-%p.json')}
+    done = subprocess.run([CONFIG['pool'], CONFIG['fake_compiler'], 'call', '1', 'LLVMRunPasses', 'burn', 'child',
+                           '4'],
+                          env=variables, capture_output=True, text=True, timeout=120)
+    check(done.returncode == 0 and not done.stderr, done)
+    reports = list(HERE.glob('report-*.json'))
+    check(len(reports) == 1, reports)
 
 
 @case

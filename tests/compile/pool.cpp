@@ -19,6 +19,7 @@
 //   pool
 //                           (has named threads do that, and waits for them), nested (compiles), throw (an exception)
 //   fork FUNCTION           compiles in a forked child, and in one forked while a compilation runs
+//   child CODE              a forked child ends by exit, and has compiled nothing itself
 //   signal FUNCTION         two threads compile, and a handler that interrupts each of them does
 //   atexit FUNCTION         compiles in a function that runs at the end
 //   cancelled FUNCTION      compiles in a thread that is to be cancelled, and then is
@@ -401,6 +402,12 @@ int main(int count, char** words) {
     } else if (word == "fork" || word == "cancelled" || word == "signal") {
       function = words[++i];
       word == "fork" ? forks() : word == "signal" ? interrupted() : cancelled();
+    } else if (word == "child") {
+      const pid_t child = fork();
+      if (child == 0) std::exit(number);
+      int status = 0;
+      if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != number) std::_Exit(9);
+      ++i;
     } else if (word == "atexit") {
       function = words[++i];
       std::atexit([] { compile(nested); });

@@ -6,20 +6,41 @@
 //   grow MIB    writes to so much memory, and keeps it
 //   meet FOLDER COUNT  uses processor time until so many programs have come to this word in that folder
 //   leave       ends without exit handlers exec FILE...  becomes a program, with the words up to the end
+//   absent      calls functions that compile, of libraries that are not loaded: each must say that it has failed
 #include <dirent.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
 
+extern "C" {
+[[gnu::weak]] int amd_comgr_do_action(int, std::uint64_t, std::uint64_t, std::uint64_t);
+[[gnu::weak]] int LLVMTargetMachineEmitToFile(void*, void*, char*, int, char**);
+[[gnu::weak]] const void* lto_codegen_compile(void*, std::size_t*);
+[[gnu::weak]] bool lto_codegen_optimize(void*);
+[[gnu::weak]] void thinlto_codegen_process(void*);
+}
+
 namespace {
 
 std::vector<char> kept;
+
+bool absent_ones_fail() {
+  char* reason = nullptr;
+  const bool failed = amd_comgr_do_action(0, 0, 0, 0) == 1 && lto_codegen_compile(nullptr, nullptr) == nullptr &&
+                      lto_codegen_optimize(nullptr) &&
+                      LLVMTargetMachineEmitToFile(nullptr, nullptr, nullptr, 0, &reason) == 1 && reason != nullptr;
+  thinlto_codegen_process(nullptr);  // it has no answer
+  std::free(reason);
+  return failed;
+}
 
 long now_ms() {
   timespec now{};
@@ -85,6 +106,8 @@ int main(int count, char** words) {
     } else if (word == "meet") {
       meet(words[i + 1], std::atol(words[i + 2]));
       i += 2;
+    } else if (word == "absent") {
+      if (!absent_ones_fail()) return 5;
     } else if (word == "leave") {
       _exit(0);
     } else if (word == "exec") {

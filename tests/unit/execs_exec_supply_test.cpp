@@ -265,6 +265,8 @@ TEST_F(ExecSupplyTest, staging_that_was_chosen_and_has_no_slots_is_not_chosen_ag
   serve(exec_, over(memory));
   EXPECT_EQ(Way::kNewExec, served_.way);
   EXPECT_FALSE(may_be_chosen_again());
+  const LockGuard guard(g_recordings_lock);
+  EXPECT_EQ(1u, recording_.statistics.bindings) << "one binding, although two ways were tried";
 }
 
 TEST_F(ExecSupplyTest, staging_that_was_chosen_ends_with_a_binding_of_another_shape_and_may_be_chosen_again) {

@@ -5,6 +5,7 @@
 #include "shim/graphs/exec_node_sets.h"
 #include "shim/memory/device_memory.h"
 #include "shim/memory/vmm.h"
+#include "tests/support/counting_new.h"
 #include "tests/unit/graphs_fixture.h"
 
 namespace graphpool {
@@ -212,6 +213,29 @@ TEST_F(ExecNodeSetsTest, a_half_patched_exec_is_replaced_by_one_that_has_all) {
   EXPECT_EQ(0, native_sets_);
   EXPECT_NE(broken, real_exec(exec_));
   EXPECT_EQ((Addresses{at(0), at(2)}), filled_by(exec_));
+}
+
+TEST_F(ExecNodeSetsTest, a_set_that_the_runtime_has_made_is_noted_where_memory_runs_out_behind_it) {
+  graphs.settings.verify = {Verify::Mode::kEvery, 1};
+  const hipMemsetParams params{.dst = memory_[2], .elementSize = 4, .height = 1, .pitch = 0, .value = 7, .width = 1};
+  const hipGraphNode_t node = node_of(graph_, 1);
+  const auto failed = [&] {
+    return graphs.node_sets.set(
+        exec_, node, [&](OperationWriter& to) { return to.node_fill(&params); },
+        [&](hipGraphExec_t real, hipGraphNode_t own) {
+          const hipError_t result = next().hipGraphExecMemsetNodeSetParams(real, own, &params);
+          let_allocations_work(0);
+          return result;
+        });
+  };
+  hipError_t result = hipErrorUnknown;
+  EXPECT_NO_THROW(result = failed());
+  let_allocations_work(-1);
+  EXPECT_EQ(hipSuccess, result);
+  const ProgramExec& exec = exec_behind(exec_);
+  const LockGuard guard(exec.lock);
+  const LockGuard recordings(g_recordings_lock);
+  EXPECT_TRUE(equal(exec.variant->baked, exec.binding));
 }
 
 TEST_F(ExecNodeSetsTest, an_exec_that_was_given_back_is_made_again_before_it_is_set) {

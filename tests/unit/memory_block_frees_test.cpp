@@ -1,6 +1,7 @@
 // Tests of shim/memory/block_frees.h.
 #include <functional>
 
+#include "shim/memory/slot_set.h"
 #include "tests/unit/device_memory_fixture.h"
 
 namespace graphpool {
@@ -203,6 +204,25 @@ TEST_F(BlockFreesTest, rule_11_APartThatACaptureFreesStaysWhereItsGraphFindsIt) 
   EXPECT_TRUE(table.find(ptr)->live()) << "a launch of the graph may use it";
   EXPECT_EQ(get(200), beside);
   test_set_runtime_version(-1);
+}
+
+TEST_F(BlockFreesTest, rule_17_AFreeUnmapsNoSlotsWhileACaptureIsOpen) {
+  char *kept = get(100), *other = get(200);
+  settings.large_bytes = 1;
+  configure();
+  char* const large = get(300);
+  std::unique_ptr<SlotSet> set;
+  ASSERT_EQ(SlotSet::create(std::vector<SlotRequest>{{100, 0}}, &set), hipSuccess);
+  ASSERT_TRUE(set->is_vmm(0));
+  set.reset();
+  fake::t_mode = hipStreamCaptureModeRelaxed;
+  capture_opened(hipStreamCaptureModeRelaxed);
+  drop(kept);
+  drop(large);
+  EXPECT_GT(retired_slot_bytes(0), 0u);
+  capture_closed(hipStreamCaptureModeRelaxed);
+  drop(other);
+  EXPECT_EQ(retired_slot_bytes(0), 0u);
 }
 
 TEST_F(BlockFreesTest, rule_16_AFreeInAStreamsOrderDoesNotWaitWhereNothingIsKeptAnyMore) {

@@ -1,7 +1,11 @@
 // Tests of shim/staging/slot_ring.h.
+#include <utility>
+
+#include "shim/costs/copy_timer.h"
 #include "shim/memory/freed_memory.h"
 #include "shim/staging/rings.h"
 #include "shim/staging/slot_ring.h"
+#include "tests/support/counting_new.h"
 #include "tests/unit/rings_fixture.h"
 
 namespace graphpool {
@@ -173,6 +177,48 @@ TEST_F(SlotRingTest, a_set_that_did_not_follow_serves_after_a_failed_bind_even_i
   launch_all(here, 1);
   EXPECT_EQ((ProgramEnds{first_, first_}), copies_of(launched_[1])) << "the second set has the exec that it had";
   EXPECT_EQ(hipErrorOutOfMemory, launch(here).result) << "that of the first one is gone";
+}
+
+TEST_F(SlotRingTest, where_memory_runs_out_a_bind_fails_and_a_set_whose_exec_is_gone_refuses) {
+  make(kTwoSets);
+  // The first set's copies are not patched. Memory runs out when its exec is gone, before another one is made.
+  static bool fused_goes;
+  fused_goes = false;
+  test_next().hipGraphExecMemcpyNodeSetParams1D = [](hipGraphExec_t, hipGraphNode_t, void*, const void*, std::size_t,
+                                                     hipMemcpyKind) {
+    fused_goes = true;
+    return hipErrorUnknown;
+  };
+  test_next().hipGraphDestroy = [](hipGraph_t graph) {
+    fake::g_graphs->graphs.erase(graph);
+    if (std::exchange(fused_goes, false)) let_allocations_work(0);
+    return hipSuccess;
+  };
+  hipError_t result = hipSuccess;
+  char* const moved = memory_by(kTwoSets);
+  EXPECT_NO_THROW(result = bind(moved));
+  let_allocations_work(-1);
+  EXPECT_EQ(hipErrorOutOfMemory, result);
+  EXPECT_EQ(std::vector{first_}, ring_->bases());
+  EXPECT_EQ(hipErrorOutOfMemory, launch(stream()).result);
+  EXPECT_TRUE(launched_.empty());
+}
+
+TEST_F(SlotRingTest, rule_03_a_launch_comes_behind_copies_of_one_that_failed_behind_them) {
+  first_ = memory_by(kOpenRule, CopyTimer::kLeastBytes);
+  plan_ = StagePlan::make(operations_, binding_over({first_}), true);
+  test_next().hipEventCreate = [](hipEvent_t* event) { return next().hipEventCreateWithFlags(event, 0); };
+  ASSERT_TRUE(plan_ != nullptr && plan_->open());
+  ASSERT_EQ(hipSuccess, SlotRing::make(graph(), {first_}, kBudget, may_be_direct_, &ring_));
+  launch_result_ = hipErrorOutOfMemory;
+  const hipStream_t here = stream();
+  fake::work(here);  // the copies
+  EXPECT_EQ(hipErrorOutOfMemory, launch(here).result);
+  EXPECT_EQ(1u, copies.size()) << "for the timer";
+  launch_result_ = hipSuccess;
+  const int waits = count("hipStreamWaitEvent");
+  launch_all(stream(), 1);
+  EXPECT_EQ(waits + 1, count("hipStreamWaitEvent")) << "the copies write to the slots";
 }
 
 TEST_F(SlotRingTest, a_launch_that_failed_may_be_made_again_by_the_same_set) {

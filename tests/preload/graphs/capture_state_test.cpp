@@ -516,6 +516,8 @@ TEST_P(OrderedMemory, rule_08_is_refused_beside_the_capture_of_a_blocking_stream
   constexpr int kRefuses = 60000000, kLeavesSuccess = 60000000, kKeeps = 70000000;
   const Stream other;
   const Buffer a;
+  // AMD's hipMemset returns before device memory is filled, and a non-blocking stream does not come behind it.
+  OK(hipDeviceSynchronize());
   void *memory = nullptr, *ordered = nullptr, *made = nullptr;
   OK(hipMalloc(&memory, 4096));
   OK(hipMallocAsync(&ordered, 4096, other));
