@@ -69,8 +69,7 @@ def looked_at(words, folder):
     try:
         found = reports.find([folder])
     except reports.Unreadable:
-        for line in run.no_report_lines(said, folder, names, ended, path):
-            run.say(line.strip())
+        run.say_lines(run.no_report_lines(said, folder, names, ended, path))
         run.say('nothing was checked')
         return ended, False
     return ended, tell(found)

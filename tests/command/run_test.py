@@ -52,7 +52,7 @@ class Refused(support.CommandTest):
                                     ': nothing was started'], GRAPHPOOL_LIBRARY='/nowhere.so')
         self.run_refused(125, says='is a folder: GRAPHPOOL_LIBRARY must name libgraphpool.so itself', GRAPHPOOL_LIBRARY=self.folder)
         self.run_refused(125, says='is no library for 64-bit programs', GRAPHPOOL_LIBRARY=self.file('text.so', 'text'))
-        self.run_refused(125, says='other.so is another library than libgraphpool.so: it names no version',
+        self.run_refused(125, says='other.so is another library than libgraphpool.so: it names no version of graphpool; unset GRAPHPOOL_LIBRARY',
                          GRAPHPOOL_LIBRARY=static_program(self.folder / 'other.so', 0))
         self.run_refused(125, says='a blank or a colon', GRAPHPOOL_LIBRARY=self.file('a b/lib.so', 'text'))
         self.run_refused(125, says='libgraphpool.so is not there: run scripts/build first',
@@ -205,6 +205,8 @@ class Told(support.CommandTest):
         self.file('p.toml', '[[buffer]]\nname = "a"\n[[buffer]]\n name = "b"\n')
         errors = self.graphpool('run', '--policy=p.toml', '--set', 'graph.slots=2', 'true')[2]
         self.assertIn('policy: graph.slots = 2, 2 buffer rules;', errors)
+        errors = self.graphpool('run', '--set', 'compile.tools=a*, b*', '--set', 'graph.slots=2', 'true')[2]
+        self.assertRegex(errors, r'policy: .*compile\.tools = "a\*, b\*"[,;]')
 
     def test_one_report_a_process_never_overwritten(self):
         program = ' '.join(map(str, self.python('')))
@@ -233,7 +235,8 @@ class Told(support.CommandTest):
     def test_a_process_that_is_left_behind(self):
         program = ' '.join(map(str, self.python('')))
         errors = self.graphpool('run', '--', 'sh', '-c', 'sleep 3 >/dev/null 2>&1 & exit 0')[2]
-        self.assertIn('graphpool: no report is there yet: 1 process still runs, which it left behind\n', errors)
+        self.assertIn('graphpool: no report is there yet: 1 process still runs, which it left behind; later: graphpool '
+                      'report graphpool-reports\n', errors)
         errors = self.graphpool('run', '--', 'sh', '-c', program + '; sleep 3 >/dev/null 2>&1 & exit 0')[2]
         self.assertNotIn('no HIP call', errors)
 
@@ -320,6 +323,10 @@ class Told(support.CommandTest):
             self.assertIn('graphpool: warning: environment {}: {}'.format(name, said), errors)
             self.assertEqual(1, errors.count('warning:'), errors)
             self.assertEqual('', self.graphpool('run', '--', *program, RANK=3, **{name: value})[2])
+        for level, words in (('loud', program), ('loud', ['true']), ('off', program)):
+            self.file('p.toml', '[log]\nlevel = "{}"\n[report]\nevery = "x"\n'.format(level))
+            errors = self.graphpool('run', '--policy', 'p.toml', '--', *words)[2]
+            self.assertEqual(1, errors.count('report.every: bad value "x"'), errors)
 
     def test_variables_of_reports_have_no_effect(self):
         errors = self.graphpool('run', '--', *self.python(''), GRAPHPOOL_REPORT='mine.json')[2]
@@ -410,7 +417,7 @@ class Told(support.CommandTest):
         errors = self.graphpool('run', '--', *self.python(text))[2]
         self.assertIn('x.json: not a report (not JSON)', errors)
         errors = self.graphpool('run', '--', 'sh', '-c', 'touch "${GRAPHPOOL_REPORT_FILE%%-%h*}-x.json"')[2]
-        self.assertIn('x.json: empty: it could not be written\ngraphpool: the program was not affected; its report is lost\n', errors)
+        self.assertIn('x.json: empty: no report was written to it\ngraphpool: the program was not affected; its report is lost\n', errors)
 
 
 if __name__ == '__main__':
