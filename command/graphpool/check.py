@@ -52,6 +52,7 @@ def tell(found):
             sys.stderr.write('\n'.join(stale_lines(report, stale)) + '\n')
         if seen['launches'] < launches_of(report):
             sys.stderr.write('  The other launches were not looked at: their graphs were left to the runtime.\n')
+            sys.stderr.write('  Counted here are captures, graphs, execs and updates that were left, not launches:\n' if report.reasons() else '')
             for count, reason, _, noun in report.reasons()[:3]:
                 sys.stderr.write('    {}: {}\n'.format(reports.counted(count, noun), reason))
         if not report.ended:

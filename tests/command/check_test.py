@@ -92,6 +92,7 @@ class Check(support.CommandTest):
     def test_launches_that_it_cannot_look_at(self):
         lines = self.check(support.PROGRAMS / 'transformer', '--steps', '3', GRAPHPOOL_GRAPH_REUSE='false')[2]
         self.assertIn('  The other launches were not looked at: their graphs were left to the runtime.', lines)
+        self.assertIn('  Counted here are captures, graphs, execs and updates that were left, not launches:', lines)
         self.assertRegex(lines[0], r': 0 of 3 launches of graphs were looked at, with no stale addresses$')
 
     def test_every_kind_has_its_words(self):
