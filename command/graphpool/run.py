@@ -214,6 +214,8 @@ def no_report_lines(said, folder, names, ended, path):
             reports.counted(running, 'process'), 's' if running == 1 else '', shlex.quote(shown(folder)))]
     if ended.signal is None:
         first, either = 'no HIP call was seen.', 'Either it makes none, or'
+        if ended.code:
+            either += ' it ended with exit code {} before its first one, or'.format(ended.code)
     else:
         first = 'no report was written before signal {} ended the program.'.format(ended.signal)
         either = 'Either it made no HIP call until then, or it was ended right after its first one, or'

@@ -86,7 +86,7 @@ class Check(support.CommandTest):
     def test_it_ends_as_the_program_does(self):
         code, _, lines = self.check('sh', '-c', 'exit 7')
         self.assertEqual((7, 'graphpool: no HIP call was seen.', 'graphpool: nothing was checked'), (code, lines[0], lines[-1]))
-        self.assertRegex(lines[1], '^  Either it makes none, or ')
+        self.assertRegex(lines[1], '^  Either it makes none, or it ended with exit code 7 before its first one, or ')
         self.assertEqual(-15, self.check('sh', '-c', 'kill -15 $$')[0])
 
     def test_launches_that_it_cannot_look_at(self):
