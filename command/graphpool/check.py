@@ -52,6 +52,7 @@ def tell(found):
             sys.stderr.write('\n'.join(stale_lines(report, stale)) + '\n')
         if seen['launches'] < launches_of(report):
             sys.stderr.write('  The other launches were not looked at: their graphs were left to the runtime.\n')
+            sys.stderr.write('  Counted here are captures, graphs, execs and updates that were left, not launches:\n' if report.reasons() else '')
             for count, reason, _, noun in report.reasons()[:3]:
                 sys.stderr.write('    {}: {}\n'.format(reports.counted(count, noun), reason))
         if not report.ended:
@@ -69,8 +70,7 @@ def looked_at(words, folder):
     try:
         found = reports.find([folder])
     except reports.Unreadable:
-        for line in run.no_report_lines(said, folder, names, ended, path):
-            run.say(line.strip())
+        run.say_lines(run.no_report_lines(said, folder, names, ended, path))
         run.say('nothing was checked')
         return ended, False
     return ended, tell(found)

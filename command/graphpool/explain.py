@@ -9,6 +9,8 @@ from . import reasons, reports, tables
 from .options import Command, UsageError
 
 MOST_MOVED = 6
+MOST_SERVED = 20
+SERVED = "  Nothing stands in its way. A graph's first capture is always recorded."
 WIDTH = 100
 
 
@@ -98,7 +100,7 @@ def graph_lines(report, graph):
         lines.append('  Its memory moves:')
         lines += moved_lines(graph)
     if served_well:
-        lines.append("  Nothing stands in its way. A graph's first capture is always recorded.")
+        lines.append(SERVED)
     return lines
 
 
@@ -124,12 +126,17 @@ def head_lines(found):
 
 
 def process_lines(report, only=None):
-    lines = []
+    lines, served = [], 0
     for graph in report.graphs:
         if only in (None, graph['graph']):
-            lines += graph_lines(report, graph) + ['']
+            found = graph_lines(report, graph)
+            served += found[-1] == SERVED
+            lines += found + [''] if only is not None or found[-1] != SERVED or served <= MOST_SERVED else []
     if only is not None:
         return lines
+    if served > MOST_SERVED:
+        lines += wrapped('{} more: nothing stands in their way. graphpool explain PATH GRAPH tells of one.'.format(
+            reports.counted(served - MOST_SERVED, 'graph')), '') + ['']
     known = {graph['graph'] for graph in report.graphs}
     rest = [told for told in report.data['graphs']['materialisations'] if told.get('graph') not in known]
     if rest:

@@ -14,13 +14,15 @@ from .places import Missing
 
 
 class Stream:
-    """stdout or stderr, which may be closed. Best effort: what cannot be written is lost, and nothing stops for it."""
+    """stdout or stderr, which may be closed. Best effort: what cannot be written is lost, and nothing stops for it. A letter that
+    its encoding does not have is written as \\xe9 or the like."""
 
     def __init__(self, stream, best_effort):
         self.stream, self.best_effort = stream, best_effort
 
     def write(self, text):
-        return self.try_to('write', text)
+        encoding = getattr(self.stream, 'encoding', None) or 'utf-8'
+        return self.try_to('write', text.encode(encoding, 'backslashreplace').decode(encoding))
 
     def flush(self):
         self.try_to('flush')
@@ -28,8 +30,9 @@ class Stream:
     def try_to(self, name, *arguments):
         try:
             return getattr(self.stream, name)(*arguments) if self.stream is not None else None
-        except (OSError, ValueError):
+        except (OSError, ValueError) as why:
             if not self.best_effort:
+                why.filename = 'stdout'
                 raise
 
     def __getattr__(self, name):

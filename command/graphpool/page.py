@@ -209,12 +209,12 @@ def compile_part(report):
 
 
 def policy_part(report):
-    given = report.data.get('policy') or []
+    given = [each for each in report.data.get('policy') or [] if not each['key'].startswith('report.')]
     if not given:
         return '<p class="quiet">Default policy.</p>'
     rows = ''.join('<tr><td>{}</td><td>{}</td><td>{}</td></tr>'.format(*(escape(each[key]) for key in ('key', 'value', 'from')))
-                   for each in given if not each['key'].startswith('report.'))
-    return '<div class="wide"><table><tr><th>policy</th><th>value</th><th>from</th></tr>{}</table></div>'.format(rows) if rows else ''
+                   for each in given)
+    return '<div class="wide"><table><tr><th>policy</th><th>value</th><th>from</th></tr>{}</table></div>'.format(rows)
 
 
 def about(report):

@@ -80,6 +80,7 @@ def read_with(environment, words):
     """As read(). What --set gave is named by that, not by the variable that hands it on."""
     usable, said = read(environment)
     said['without_effect'] = re.findall(r'^environment (GRAPHPOOL_\w+):', '\n'.join(said['warnings']), re.MULTILINE)
+    said['told_by_processes'] = [text for text in said['warnings'] if not text.startswith('environment ')]
     keys = {setting.partition('=')[0] for setting in words.set}
     for value in said['values']:
         if value['key'] in keys:

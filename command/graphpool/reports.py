@@ -150,12 +150,14 @@ def load(path):
         with open(path, encoding='utf-8', errors='replace') as file:
             text = file.read()
         if not text:
-            raise Unreadable('{}: empty: it could not be written'.format(path))
+            raise Unreadable('{}: empty: no report was written to it'.format(path))
         data = json.loads(text)
     except OSError as why:
         raise Unreadable('{}: {}'.format(path, why.strerror))
     except ValueError:
         raise Unreadable('{}: not a report (not JSON)'.format(path))
+    if isinstance(data, dict) and 'traceEvents' in data:
+        raise Unreadable('{}: a trace; ui.perfetto.dev or speedscope shows it'.format(path))
     if not isinstance(data, dict) or not {'graphs', 'pool', 'memory'} <= set(data):
         raise Unreadable('{}: not a report of the library'.format(path))
     if data.get('format', FORMAT) > FORMAT:

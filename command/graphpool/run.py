@@ -42,6 +42,11 @@ def say(text):
     sys.stderr.flush()
 
 
+def say_lines(lines):
+    """The first with the name of this command, the others below it."""
+    say('\n'.join(lines))
+
+
 class Refusal(Exception):
     """Nothing is started. The text says why."""
 
@@ -56,7 +61,8 @@ def library_path():
         if file.read(5) != b'\x7fELF\x02':
             raise Refusal('{} is no library for 64-bit programs'.format(path))
     if places.version_of(path) is None:
-        raise Refusal('{} is another library than libgraphpool.so: it names no version of graphpool'.format(path))
+        advice = '; unset GRAPHPOOL_LIBRARY, or name libgraphpool.so' if os.environ.get('GRAPHPOOL_LIBRARY') else ''
+        raise Refusal('{} is another library than libgraphpool.so: it names no version of graphpool{}'.format(path, advice))
     return path
 
 
@@ -152,9 +158,14 @@ def environment_for(library, words, folder, names, given, said):
     return environment
 
 
+def quoted(value):
+    """A value in a list of them: with quotes where it is itself a list, or empty."""
+    return '"{}"'.format(value) if ',' in value or not value else value
+
+
 def policy_in_words(said, verified):
     changed = [value for value in policy.changed(said) if not value['key'].startswith(('log.', 'report.'))]
-    parts = ['{} = {}'.format(value['key'], value['value']) for value in changed[:3]]
+    parts = ['{} = {}'.format(value['key'], quoted(value['value'])) for value in changed[:3]]
     if len(changed) > 3:
         parts.append('{} keys more'.format(len(changed) - 3))
     if said['rules']:
@@ -169,6 +180,12 @@ def switched_off(said):
         if value['key'] == 'enabled' and value['value'] in ('false', '0', 'off'):
             return value['from']
     return None
+
+
+def left_to_processes(said):
+    """Warnings of the policy file: each process that calls HIP says them, but where its log is switched off."""
+    level = [value['value'] for value in said['values'] if value['key'] == 'log.level']
+    return [] if level[:1] in (['off'], ['error']) else said['told_by_processes']
 
 
 def left_behind(names):
@@ -193,10 +210,12 @@ def no_report_lines(said, folder, names, ended, path):
         return ['no report could be written: {} is not there, or is not writable'.format(folder)]
     running = left_behind(names)
     if running:
-        return ['no report is there yet: {} still run{}, which it left behind'.format(
-            reports.counted(running, 'process'), 's' if running == 1 else '')]
+        return ['no report is there yet: {} still run{}, which it left behind; later: graphpool report {}'.format(
+            reports.counted(running, 'process'), 's' if running == 1 else '', shlex.quote(shown(folder)))]
     if ended.signal is None:
         first, either = 'no HIP call was seen.', 'Either it makes none, or'
+        if ended.code:
+            either += ' it ended with exit code {} before its first one, or'.format(ended.code)
     else:
         first = 'no report was written before signal {} ended the program.'.format(ended.signal)
         either = 'Either it made no HIP call until then, or it was ended right after its first one, or'
@@ -219,8 +238,9 @@ def tell(said, folder, names, ended, path):
         say('the program was not affected; its report is lost')
         return
     if not found:
-        for i, line in enumerate(no_report_lines(said, folder, names, ended, path)):
-            say(line) if i == 0 else sys.stderr.write(line + '\n')
+        for warning in left_to_processes(said):
+            say('warning: ' + warning)
+        say_lines(no_report_lines(said, folder, names, ended, path))
         return
     found.sort(key=reports.order)
     if len(found) <= MOST_TABLES:
@@ -279,7 +299,8 @@ def run(words):
         return refuse(why)
     quiet = words.quiet or is_silent()
     for warning in [] if is_silent() else said['warnings']:
-        say('warning: ' + warning)
+        if warning not in left_to_processes(said):
+            say('warning: ' + warning)
     if not quiet:
         why = launch.why_not_preloaded(path)
         where = '' if why or switched_off(said) else '; reports in {}'.format(shown(folder))

@@ -40,10 +40,13 @@ def grid(head, rows, left=(0,)):
 
 
 def how(graph):
-    """Which execs the launches of a graph were of, most often first: '8 of a new exec' may be one exec launched 8 times."""
+    """Which execs the launches of a graph were of, most often first. '8 of 1 new exec': it was launched 8 times."""
     ways = [(graph['launches'].get(way, 0), way) for way in reports.WAYS]
     ways = sorted([each for each in ways if each[0]], reverse=True)
-    return ', '.join('{} of {}'.format(count, reports.WAYS[way]) for count, way in ways[:3]) or '-'
+    words, made = dict(reports.WAYS), graph.get('instantiates') or 0
+    if 1 < graph['launches'].get('new_exec', 0) >= made > 0:
+        words['new_exec'] = reports.counted(made, 'new exec')
+    return ', '.join('{} of {}'.format(count, words[way]) for count, way in ways[:3]) or '-'
 
 
 def saved_line(report):

@@ -29,11 +29,11 @@ const char* RepeatedLaunch::prepare() {
   const LastErrorScope last_error;
   plan_ = StagePlan::of_all_memory(recording_.operations, found_.binding, reached(), &bases_);
   if (plan_ == nullptr)
-    return "cannot be run twice: it may work on the program's own memory only; what it was captured from is compared";
+    return "cannot be run twice: copies cannot stand for its memory; only its captures are compared";
   if (plan_->device() != exec_.device || calling_device() != exec_.device)
-    return "cannot be run twice: it is launched on another device; what it was captured from is compared";
+    return "cannot be run twice: it is launched on another device; only its captures are compared";
   if (!may_run_both_ways(recording_.operations, found_.binding, *plan_))
-    return "cannot be run twice: it may use memory that it does not name; what it was captured from is compared";
+    return "cannot be run twice: it may use memory that it does not name; only its captures are compared";
   if (!wait_until_idle(exec_.device)) return kBesideOtherWork;
   Shadows::free_left();
   return copy_memory();

@@ -22,7 +22,7 @@ bool StagedComparison::prepare() {
 hipError_t StagedComparison::launch() {
   if (!prepare()) {
     drop_before_launch(shadows_, real_path_);
-    LaunchVerifier::say_not_compared(recording_, "cannot be run both ways; only what it was captured from is compared");
+    LaunchVerifier::say_not_compared(recording_, "cannot be run both ways; only its captures are compared");
     return selected_();
   }
   hipError_t copied = hipErrorUnknown;

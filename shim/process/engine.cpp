@@ -6,6 +6,7 @@
 
 #include "shim/base/event_log.h"
 #include "shim/base/log.h"
+#include "shim/base/owner_lock.h"
 #include "shim/compile/permits.h"
 #include "shim/graphs/graphs.h"
 #include "shim/hip/coverage.h"
@@ -94,7 +95,11 @@ void permits_opened(const Policy& policy) noexcept {
   write_reports(policy.report.file, {});  // no thread in a process that only compiles
 }
 
-void open_what_policy_needs() noexcept { open_call_sites(policy()); }
+void open_what_policy_needs() noexcept {
+  // While the process has one thread the kernel registers it at once. Later that takes it some milliseconds.
+  static_cast<void>(kernel_has_barrier());
+  open_call_sites(policy());
+}
 
 bool start_engine() noexcept {
   try {

@@ -7,7 +7,7 @@ namespace graphpool {
 // takes the first one, without a lock. One thread takes the second, under a lock; of dl* functions it calls only
 // dl_iterate_phdr, which waits for no constructor of another thread.
 
-/// Opens the libraries that the policy needs.
+/// Opens the libraries that the policy needs, and has the kernel register the process for barriers in its threads.
 void open_what_policy_needs() noexcept;
 
 /// Sets every part of the engine up by the policy. False: everything is to be passed through.

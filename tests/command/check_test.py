@@ -86,11 +86,13 @@ class Check(support.CommandTest):
     def test_it_ends_as_the_program_does(self):
         code, _, lines = self.check('sh', '-c', 'exit 7')
         self.assertEqual((7, 'graphpool: no HIP call was seen.', 'graphpool: nothing was checked'), (code, lines[0], lines[-1]))
+        self.assertRegex(lines[1], '^  Either it makes none, or it ended with exit code 7 before its first one, or ')
         self.assertEqual(-15, self.check('sh', '-c', 'kill -15 $$')[0])
 
     def test_launches_that_it_cannot_look_at(self):
         lines = self.check(support.PROGRAMS / 'transformer', '--steps', '3', GRAPHPOOL_GRAPH_REUSE='false')[2]
         self.assertIn('  The other launches were not looked at: their graphs were left to the runtime.', lines)
+        self.assertIn('  Counted here are captures, graphs, execs and updates that were left, not launches:', lines)
         self.assertRegex(lines[0], r': 0 of 3 launches of graphs were looked at, with no stale addresses$')
 
     def test_every_kind_has_its_words(self):

@@ -124,6 +124,18 @@ class Explain(support.CommandTest):
         # An exec that still runs when another is made is given back later, or stays: at most all that were made go.
         self.assertRegex(output, r'graph\.exec_memory has no room for all execs: one was given back 1[0-5] times, and made again 10 times')
 
+    def test_very_many_graphs(self):
+        self.explained('recapture_if_moved')
+        report = self.reports()[0]
+        report['recordings'][0].pop('dropped')
+        report['recordings'] = [dict(report['recordings'][0], graph=number) for number in range(1, 201)]
+        path = self.file('many.json', json.dumps(report))
+        output = self.graphpool('explain', path)[1]
+        self.assertEqual(20, output.count('Nothing stands in its way'))
+        self.assertIn('\n180 graphs more: nothing stands in their way. graphpool explain PATH GRAPH tells of one.\n', output)
+        self.assertIn('graph 199: ', self.graphpool('explain', path, '199')[1])
+        self.assertIn('8 launches: 8 of 1 new exec.', output)
+
     def test_no_graph_at_all(self):
         self.assertEqual(0, self.graphpool('run', '--', *self.python(''))[0])
         self.assertIn('No graph was captured.', self.graphpool('explain', 'graphpool-reports')[1])

@@ -56,10 +56,23 @@ class Table(support.CommandTest):
         code, output, errors = self.graphpool('report', 'ranks')
         self.assertEqual((0, 'graphpool: passed over ranks/graphpool-x.json: not a report (not JSON)\n'), (code, errors))
 
+    def test_a_trace_is_named_as_one(self):
+        self.refused(1, 'report', self.file('x.json', '{"traceEvents": []}'), says='x.json: a trace; ui.perfetto.dev or speedscope')
+        self.refused(1, 'report', '/dev/null', says='/dev/null: empty: no report was written to it')
+
+    def test_letters_that_stdout_does_not_have(self):
+        self.many(1)
+        (self.folder / 'ranks').rename(self.folder / 'r\u00e9')
+        code, output, errors = self.graphpool('explain', 'r\u00e9', PYTHONIOENCODING='ascii:strict')
+        self.assertEqual((0, ''), (code, errors))
+        self.assertIn('(r\\xe9/', output)
+        code, _, errors = self.graphpool('report', 'n\u00f6', PYTHONIOENCODING='ascii:strict')
+        self.assertEqual((1, 'graphpool: n\\xf6: No such file or directory\n'), (code, errors))
+
     def test_stdout_that_is_full_or_closed(self):
         self.many(1)
         for words in (['report', 'ranks'], ['explain', 'ranks'], ['policy', 'show'], ['--help'], ['run', '--help']):
-            for where, said in (('>/dev/full', (1, 'graphpool: No space left on device\n')), ('>&-', (0, ''))):
+            for where, said in (('>/dev/full', (1, 'graphpool: stdout: No space left on device\n')), ('>&-', (0, ''))):
                 code, _, errors = self.finish(self.start('-c', '"$@" ' + where, 'sh', support.COMMAND, *words, command='/bin/sh'))
                 self.assertEqual(said, (code, errors))
 

@@ -52,7 +52,7 @@ class Refused(support.CommandTest):
                                     ': nothing was started'], GRAPHPOOL_LIBRARY='/nowhere.so')
         self.run_refused(125, says='is a folder: GRAPHPOOL_LIBRARY must name libgraphpool.so itself', GRAPHPOOL_LIBRARY=self.folder)
         self.run_refused(125, says='is no library for 64-bit programs', GRAPHPOOL_LIBRARY=self.file('text.so', 'text'))
-        self.run_refused(125, says='other.so is another library than libgraphpool.so: it names no version',
+        self.run_refused(125, says='other.so is another library than libgraphpool.so: it names no version of graphpool; unset GRAPHPOOL_LIBRARY',
                          GRAPHPOOL_LIBRARY=static_program(self.folder / 'other.so', 0))
         self.run_refused(125, says='a blank or a colon', GRAPHPOOL_LIBRARY=self.file('a b/lib.so', 'text'))
         self.run_refused(125, says='libgraphpool.so is not there: run scripts/build first',
@@ -205,6 +205,8 @@ class Told(support.CommandTest):
         self.file('p.toml', '[[buffer]]\nname = "a"\n[[buffer]]\n name = "b"\n')
         errors = self.graphpool('run', '--policy=p.toml', '--set', 'graph.slots=2', 'true')[2]
         self.assertIn('policy: graph.slots = 2, 2 buffer rules;', errors)
+        errors = self.graphpool('run', '--set', 'compile.tools=a*, b*', '--set', 'graph.slots=2', 'true')[2]
+        self.assertRegex(errors, r'policy: .*compile\.tools = "a\*, b\*"[,;]')
 
     def test_one_report_a_process_never_overwritten(self):
         program = ' '.join(map(str, self.python('')))
@@ -233,13 +235,14 @@ class Told(support.CommandTest):
     def test_a_process_that_is_left_behind(self):
         program = ' '.join(map(str, self.python('')))
         errors = self.graphpool('run', '--', 'sh', '-c', 'sleep 3 >/dev/null 2>&1 & exit 0')[2]
-        self.assertIn('graphpool: no report is there yet: 1 process still runs, which it left behind\n', errors)
+        self.assertIn('graphpool: no report is there yet: 1 process still runs, which it left behind; later: graphpool '
+                      'report graphpool-reports\n', errors)
         errors = self.graphpool('run', '--', 'sh', '-c', program + '; sleep 3 >/dev/null 2>&1 & exit 0')[2]
         self.assertNotIn('no HIP call', errors)
 
     def test_one_exec_launched_often(self):
         errors = self.graphpool('run', '--', support.PROGRAMS / 'pooled')[2]
-        self.assertIn(' 12 of the same exec, 4 of a new exec\n', errors)
+        self.assertIn(' 12 of the same exec, 4 of 2 new execs\n', errors)
 
     def test_ranks(self):
         quiet = self.graphpool('run', '--', *self.python(''), OMPI_COMM_WORLD_RANK='3')[2]
@@ -290,6 +293,7 @@ class Told(support.CommandTest):
         errors = self.graphpool('run', '--', 'true')[2]
         self.assertIn('graphpool: no HIP call was seen.\n', errors)
         self.assertIn('RTLD_DEEPBIND', errors)
+        self.assertNotIn('exit code', errors)
 
     def test_where_it_is_switched_off(self):
         errors = self.graphpool('run', '--set', 'enabled=false', '--', *self.python(''))[2]
@@ -320,6 +324,10 @@ class Told(support.CommandTest):
             self.assertIn('graphpool: warning: environment {}: {}'.format(name, said), errors)
             self.assertEqual(1, errors.count('warning:'), errors)
             self.assertEqual('', self.graphpool('run', '--', *program, RANK=3, **{name: value})[2])
+        for level, words in (('loud', program), ('loud', ['true']), ('off', program)):
+            self.file('p.toml', '[log]\nlevel = "{}"\n[report]\nevery = "x"\n'.format(level))
+            errors = self.graphpool('run', '--policy', 'p.toml', '--', *words)[2]
+            self.assertEqual(1, errors.count('report.every: bad value "x"'), errors)
 
     def test_variables_of_reports_have_no_effect(self):
         errors = self.graphpool('run', '--', *self.python(''), GRAPHPOOL_REPORT='mine.json')[2]
@@ -398,7 +406,7 @@ class Told(support.CommandTest):
         self.assertEqual(0, code, errors)
         self.assertIn(', default policy, up to 3 captures of each graph and 3 launches by each way are verified; reports in ', errors)
         self.assertRegex(errors, r'\n  verified \d+ captures and \d+ launches; no difference\n')
-        self.assertRegex(errors, r'warning: verify: graph 1 cannot be run twice: .*; what it was captured from is compared\n')
+        self.assertRegex(errors, r'warning: verify: graph 1 cannot be run twice: .*; only its captures are compared\n')
         verified = self.reports()[0]['recordings'][0]['captures_verified']
         self.assertGreater(verified, 0)
         output = self.graphpool('explain', 'graphpool-reports')[1]
@@ -410,7 +418,7 @@ class Told(support.CommandTest):
         errors = self.graphpool('run', '--', *self.python(text))[2]
         self.assertIn('x.json: not a report (not JSON)', errors)
         errors = self.graphpool('run', '--', 'sh', '-c', 'touch "${GRAPHPOOL_REPORT_FILE%%-%h*}-x.json"')[2]
-        self.assertIn('x.json: empty: it could not be written\ngraphpool: the program was not affected; its report is lost\n', errors)
+        self.assertIn('x.json: empty: no report was written to it\ngraphpool: the program was not affected; its report is lost\n', errors)
 
 
 if __name__ == '__main__':
