@@ -35,6 +35,12 @@ Result run(Body&& body) {
   }
 }
 
+/// What an entry answers that has made the call without its body.
+template <typename Result>
+constexpr Result answered_at_once() noexcept {
+  return Result();  // hipSuccess
+}
+
 /// Forwards a call of a step that is timed (costs/step_costs.h). A function of its own, so that an entry needs no stack
 /// frame for the calls that are not timed.
 template <typename Result, typename... Arguments>
@@ -84,7 +90,7 @@ PrivateKind kind_named(const Argument& argument) noexcept {
 }
 
 template <EntryId kCall, typename... Arguments>
-[[gnu::cold, gnu::noinline]] PrivateKind names_own([[maybe_unused]] const Arguments&... arguments) noexcept {
+[[gnu::cold, gnu::noinline]] PrivateKind names_own([[maybe_unused]] Arguments... arguments) noexcept {
   PrivateKind kind = PrivateKind::kNone;
   static_cast<void>((... || ((kind = kind_named<kCall>(arguments)) != PrivateKind::kNone)));
   return kind;
@@ -93,8 +99,9 @@ template <EntryId kCall, typename... Arguments>
 /// Makes joins that were put off, unless the call leaves them (leaves_joins()), and runs the body. If the call returns
 /// hipError_t, also refuses it where it names an object of the library's own, keeps a pending error that it leaves, and
 /// makes the handles that it told the program's.
+/// The body has copies of the arguments, and no address of one is taken here: so they stay in registers.
 template <typename Result, EntryId kCall, typename Body, typename... Arguments>
-Result run_checked(Body&& body, const Arguments&... arguments) {
+[[gnu::always_inline]] inline Result run_checked(Body body, Arguments... arguments) {
   if constexpr (!leaves_joins(kCall)) make_joins();
   if constexpr (std::is_same_v<Result, hipError_t>) {
     if (names_private(arguments...) != PrivateKind::kNone) [[unlikely]]
@@ -102,8 +109,10 @@ Result run_checked(Body&& body, const Arguments&... arguments) {
         return run<Result>([&] { return refuse_private(kind, kCall); });
     const hipError_t result = run<Result>([&] {
       if constexpr (leaves_error_when_captured(kCall))
-        if (captures_open() && error_possible_in_capture()) [[unlikely]]
-          return with_error_kept(stream_among(arguments...), body);
+        if (captures_open() && error_possible_in_capture()) [[unlikely]] {
+          Body same = body;
+          return with_error_kept(stream_among(arguments...), same);
+        }
       return body();
     });
     if constexpr (tells_handles(kCall))
@@ -120,29 +129,34 @@ Result run_checked(Body&& body, const Arguments&... arguments) {
 }  // namespace
 
 #define GP_COMMA(...) __VA_OPT__(, ) __VA_ARGS__
-#define HIP_HOOK(result, name, params, args, node, declared, effect)                                \
-  extern "C" [[gnu::visibility("default")]] HOT result gp_entry_##name params __asm__(#name);       \
-  result gp_entry_##name params {                                                                   \
-    GP_TIME_CALL(name, args)                                                                        \
-    const void* const caller = __builtin_return_address(0);                                         \
-    if (hooks::Passing<EntryId::name>::now GP_WITH_ENTRY(caller, GP_UNPACK args)) {                 \
-      count_call(EntryId::name);                                                                    \
-      return pass<EntryId::name>(caller, g_next.name GP_COMMA(GP_UNPACK args));                     \
-    }                                                                                               \
-    const auto by_body = [=]() -> result {                                                          \
-      if (!entered(EntryId::name, caller)) return g_next.name args;                                 \
-      Entry entry(caller);                                                                          \
-      try {                                                                                         \
-        return run_checked<result, EntryId::name> GP_WITH_ENTRY(                                    \
-            [&] { return hooks::on_##name GP_WITH_ENTRY(entry, GP_UNPACK args); }, GP_UNPACK args); \
-      } catch (const std::bad_alloc&) {                                                             \
-        return hooks::no_host_memory<result>();                                                     \
-      }                                                                                             \
-    };                                                                                              \
-    if constexpr (hooks::kOnlyForwarded<EntryId::name>)                                             \
-      return apart(by_body);                                                                        \
-    else                                                                                            \
-      return by_body();                                                                             \
+#define HIP_HOOK(result, name, params, args, node, declared, effect)                                  \
+  extern "C" [[gnu::visibility("default")]] HOT result gp_entry_##name params __asm__(#name);         \
+  result gp_entry_##name params {                                                                     \
+    GP_TIME_CALL(name, args)                                                                          \
+    const void* const caller = __builtin_return_address(0);                                           \
+    if (hooks::Passing<EntryId::name>::now GP_WITH_ENTRY(caller, GP_UNPACK args)) {                   \
+      count_call(EntryId::name);                                                                      \
+      return pass<EntryId::name>(caller, g_next.name GP_COMMA(GP_UNPACK args));                       \
+    }                                                                                                 \
+    if (hooks::AtOnce<EntryId::name>::made GP_WITH_ENTRY(caller, GP_UNPACK args)) {                   \
+      count_call(EntryId::name);                                                                      \
+      return answered_at_once<result>();                                                              \
+    }                                                                                                 \
+    const auto by_body = [=]() -> result {                                                            \
+      if (!entered(EntryId::name, caller)) return g_next.name args;                                   \
+      Entry entry(caller);                                                                            \
+      Entry* const inside = &entry;                                                                   \
+      try {                                                                                           \
+        return run_checked<result, EntryId::name> GP_WITH_ENTRY(                                      \
+            [=] { return hooks::on_##name GP_WITH_ENTRY(*inside, GP_UNPACK args); }, GP_UNPACK args); \
+      } catch (const std::bad_alloc&) {                                                               \
+        return hooks::no_host_memory<result>();                                                       \
+      }                                                                                               \
+    };                                                                                                \
+    if constexpr (hooks::kOnlyForwarded<EntryId::name>)                                               \
+      return apart(by_body);                                                                          \
+    else                                                                                              \
+      return by_body();                                                                               \
   }
 #ifdef GP_TIME_CALLS  // around the entry that forward.S makes
 #define HIP_NEXT(result, name, params, args, node, declared, effect)                              \

@@ -57,10 +57,11 @@ hipError_t on_hipStreamCreate(Entry&, hipStream_t* stream) {
   return make_stream(stream, calling_device(), [&] { return next().hipStreamCreate(stream); });
 }
 hipError_t on_hipStreamCreateWithFlags(Entry&, hipStream_t* stream, unsigned int flags) {
-  return make_kind(stream, kind_of_stream(flags), [&] { return next().hipStreamCreateWithFlags(stream, flags); });
+  return make_kind(stream, kind_of_stream(calling_device(), flags),
+                   [&] { return next().hipStreamCreateWithFlags(stream, flags); });
 }
 hipError_t on_hipStreamCreateWithPriority(Entry&, hipStream_t* stream, unsigned int flags, int priority) {
-  return make_kind(stream, kind_of_stream(flags, priority),
+  return make_kind(stream, kind_of_stream(calling_device(), flags, priority),
                    [&] { return next().hipStreamCreateWithPriority(stream, flags, priority); });
 }
 hipError_t on_hipExtStreamCreateWithCUMask(Entry&, hipStream_t* stream, uint32_t words, const uint32_t* mask) {

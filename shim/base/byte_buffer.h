@@ -64,8 +64,16 @@ class ByteBuffer {
   }
   /// Does resize() and data() in one. Pre-condition: `size` is not below size().
   [[gnu::always_inline]] std::byte* grow(std::size_t size) {
+    if (std::byte* const there = grow_in_place(size)) [[likely]]
+      return there;
+    move_to_grow(size);
+    size_ = size;
+    return bytes_->begin();
+  }
+  /// Does the same where that takes no other memory. Else returns null and does nothing.
+  [[gnu::always_inline]] std::byte* grow_in_place(std::size_t size) noexcept {
     if (bytes_ == nullptr || size > bytes_->capacity || !own()) [[unlikely]]
-      move_to_grow(size);
+      return nullptr;
     size_ = size;
     return bytes_->begin();
   }

@@ -52,19 +52,30 @@ class CAPABILITY("mutex") OwnerLock {
   /// There is no owner, because the kernel has no membarrier.
   bool owned_by_nobody() const noexcept { return owner_.load(std::memory_order_acquire) == nullptr; }
 
-  void lock() ACQUIRE() {
+  void lock() ACQUIRE() NOT_CHECKED {
+    if (!try_lock_as_owner()) [[unlikely]]
+      lock_as_others();
+  }
+  /// Takes the lock if the caller is the owner and no other thread wants in. Else returns false. Either unlock
+  /// function gives it back.
+  bool try_lock_as_owner() noexcept TRY_ACQUIRE(true) NOT_CHECKED {
     Owner* const owner = owner_.load(std::memory_order_acquire);
-    if (is_callers(owner)) [[likely]] {
-      owner->inside.store(true, std::memory_order_relaxed);
-      std::atomic_signal_fence(std::memory_order_seq_cst);
-      // The order counts: another thread may become the owner, and then takes wanted_ back.
-      if (!wanted_.load(std::memory_order_acquire) && owner_.load(std::memory_order_relaxed) == owner) [[likely]] {
-        rank_.entered();
-        return;
-      }
-      owner->inside.store(false, std::memory_order_release);
+    if (!is_callers(owner)) [[unlikely]]
+      return false;
+    owner->inside.store(true, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    // The order counts: another thread may become the owner, and then takes wanted_ back.
+    if (!wanted_.load(std::memory_order_acquire) && owner_.load(std::memory_order_relaxed) == owner) [[likely]] {
+      rank_.entered();
+      return true;
     }
-    lock_as_others();
+    owner->inside.store(false, std::memory_order_release);
+    return false;
+  }
+  /// Gives back what try_lock_as_owner() took.
+  void unlock_as_owner() noexcept RELEASE() NOT_CHECKED {
+    rank_.left();
+    owner_.load(std::memory_order_relaxed)->inside.store(false, std::memory_order_release);
   }
   void unlock() RELEASE() NOT_CHECKED {  // the owner has no mutex to give back
     Owner* const owner = owner_.load(std::memory_order_relaxed);

@@ -4,7 +4,6 @@
 
 #include "shim/costs/step_costs.h"
 #include "shim/hip/restore.h"
-#include "shim/streams/stream_work.h"
 
 namespace graphpool {
 namespace {
@@ -32,7 +31,7 @@ bool reuse_stream(const StreamKind& kind, hipStream_t* stream) noexcept {
   const hipStream_t kept = kept_streams().take(kind);
   if (kept == nullptr) return false;
   work_counts().created(kept, kind.device);
-  succeeded_unseen();
+  t_error_possible = false;  // the question for the device has replaced the error, where success does so
   *stream = kept;
   return true;
 }

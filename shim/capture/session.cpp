@@ -8,13 +8,9 @@
 #include "shim/capture/make_real.h"
 #include "shim/capture/put_off_joins.h"
 #include "shim/capture/stream_tail.h"
-#include "shim/costs/step_costs.h"
 #include "shim/hip/quirks.h"
-#include "shim/kernel/argument_layout.h"
-#include "shim/kernel/functions.h"
 #include "shim/recording/node_creation.h"
 #include "shim/recording/operand.h"
-#include "shim/recording/signature_bits.h"
 #include "shim/streams/stream_work.h"
 
 namespace graphpool {
@@ -233,47 +229,6 @@ hipError_t CaptureSession::record_operation(const Signature& signature, std::uin
 
 // --- the short way of a launch ---
 
-[[gnu::always_inline]] inline bool CaptureSession::take_launch(const KernelLaunch& launch) {
-  if (lock.waited()) note_overlap(*this, reinterpret_cast<StreamKey>(launch.stream));
-  TreeNode* const standing = matcher.shell();
-  if (standing == nullptr || fate.invalid() || fate.rejected() != nullptr || !feeders.caller_is_present() ||
-      g_capture_doubts.load(std::memory_order_acquire) != doubts_)
-    return false;
-  TreeNode* const child = standing->first_child.load(std::memory_order_acquire);
-  if (child == nullptr) return false;
-  const Signature& known = child->operation.signature;
-  CapturedStream* const all = streams.data();
-  CapturedStream& where = all[known.stream];
-  if (&where >= all + streams.size()) return false;
-  if (where.key != reinterpret_cast<StreamKey>(launch.stream) || !feeders.device_known()) return false;
-  // Where no function has come or gone since the kernel was looked up, its layout and its generation still hold.
-  const std::uint64_t version = functions().version();
-  if (version == Functions::kChanging || child->functions_version.load(std::memory_order_relaxed) != version)
-    return false;
-  const LaunchFields fields(launch.form, launch.function, launch.validity, launch.shape);
-  const bool as_known =
-      fields.same(known, packed_devices(feeders.known_device(), where.device), known.stream, feeders.number());
-  if (!as_known || !child->accepts(launch.shape.grid)) return false;
-
-  const ArgumentLayout& layout = *child->operation.layout;
-  Binding& binding = recorder.binding();
-  const std::size_t offset = binding.size();
-  KernelPayload shape = launch.shape;
-  shape.argument_bytes = static_cast<std::uint32_t>(layout.bytes());
-  std::byte* const segment = add_kernel_payload(binding, shape);
-  const Status packed =
-      launch.extra == nullptr ? layout.pack(launch.params, segment) : layout.pack_extra(launch.extra, segment);
-  if (packed != Status::kOk) {
-    binding.resize(offset);
-    return false;
-  }
-  matcher.advance(child);
-  feeders.feed_again(where.key);
-  where.follow(child->index);
-  succeeded_unseen();
-  return true;
-}
-
 constinit thread_local Fed t_fed __attribute__((tls_model("initial-exec"))){};
 
 bool matched_launch(const KernelLaunch& launch) {
@@ -282,7 +237,10 @@ bool matched_launch(const KernelLaunch& launch) {
   const TimedCall timed;
   CaptureSession& fed = *t_fed.session;
   const LockGuard guard(fed.lock);
-  return fed.serial == t_fed.serial && fed.take_launch(launch);
+  if (fed.lock.waited()) note_overlap(fed, key);
+  if (fed.serial != t_fed.serial || !fed.take_launch<MayMove::kYes>(launch)) return false;
+  succeeded_unseen();
+  return true;
 }
 
 }  // namespace graphpool

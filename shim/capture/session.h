@@ -23,8 +23,13 @@
 #include "shim/capture/capture_streams.h"
 #include "shim/capture/graph_names.h"
 #include "shim/capture/shell_matcher.h"
+#include "shim/costs/step_costs.h"
 #include "shim/hip/hip_version.h"
+#include "shim/hip/private_handles.h"
+#include "shim/kernel/argument_layout.h"
+#include "shim/kernel/functions.h"
 #include "shim/recording/materialisation.h"
+#include "shim/recording/signature_bits.h"
 
 namespace graphpool {
 
@@ -50,7 +55,8 @@ struct CaptureSession {
   /// Withholds an operation that the tree has next, or makes the program's call; notes it if it can be compared.
   hipError_t operation(StreamKey key, StreamArgument stream, Describe describe, Forward forward) REQUIRES(lock);
   /// Withholds a launch that is the first child of the shell's node, but for grid and arguments. Returns false, and
-  /// withholds nothing, if it is not, or that is not certain.
+  /// withholds nothing, if it is not, or that is not certain. `kMayMove`: whether it may ask for host memory.
+  template <MayMove kMayMove>
   bool take_launch(const KernelLaunch& launch) REQUIRES(lock);
 
   /// Whether the capture is open, and the stream takes part in it. Ask it under the lock: since the session was found,
@@ -124,5 +130,65 @@ struct Fed {
   std::uint64_t serial;
 };
 extern constinit thread_local Fed t_fed __attribute__((tls_model("initial-exec")));
+
+// --- the short way of a launch ---
+
+template <MayMove kMayMove>
+[[gnu::always_inline]] inline bool CaptureSession::take_launch(const KernelLaunch& launch) {
+  TreeNode* const standing = matcher.shell();
+  if (standing == nullptr || fate.invalid() || fate.rejected() != nullptr || !feeders.caller_is_present() ||
+      g_capture_doubts.load(std::memory_order_acquire) != doubts_)
+    return false;
+  TreeNode* const child = standing->first_child.load(std::memory_order_acquire);
+  if (child == nullptr) return false;
+  const Signature& known = child->operation.signature;
+  CapturedStream* const all = streams.data();
+  CapturedStream& where = all[known.stream];
+  if (&where >= all + streams.size()) return false;
+  if (where.key != reinterpret_cast<StreamKey>(launch.stream) || !feeders.device_known()) return false;
+  if (kMayMove == MayMove::kNo && where.tail.size() != 1) return false;
+  // Where no function has come or gone since the kernel was looked up, its layout and its generation still hold.
+  const std::uint64_t version = functions().version();
+  if (version == Functions::kChanging || child->functions_version.load(std::memory_order_relaxed) != version)
+    return false;
+  const LaunchFields fields(launch.form, launch.function, launch.validity, launch.shape);
+  const bool as_known =
+      fields.same(known, packed_devices(feeders.known_device(), where.device), known.stream, feeders.number());
+  if (!as_known || !child->accepts(launch.shape.grid)) return false;
+
+  const ArgumentLayout& layout = *child->operation.layout;
+  Binding& binding = recorder.binding();
+  const std::size_t offset = binding.size();
+  KernelPayload shape = launch.shape;
+  shape.argument_bytes = static_cast<std::uint32_t>(layout.bytes());
+  std::byte* const segment = add_kernel_payload<kMayMove>(binding, shape);
+  if (kMayMove == MayMove::kNo && segment == nullptr) return false;
+  const Status packed =
+      launch.extra == nullptr ? layout.pack(launch.params, segment) : layout.pack_extra(launch.extra, segment);
+  if (packed != Status::kOk) [[unlikely]] {
+    binding.resize(offset);
+    return false;
+  }
+  matcher.advance(child);
+  feeders.feed_again(where.key);
+  where.follow(child->index);
+  return true;
+}
+
+/// Does what matched_launch() does, without more ado. Returns false, and does nothing, where that asks for host memory,
+/// makes a call of the runtime, waits for another thread or is timed, and where an entry has more to do than ask its
+/// body. Needs no Entry. `caller`: the return address of the program's call.
+[[gnu::always_inline]] inline bool matched_at_once(const KernelLaunch& launch, const void* caller) noexcept {
+  const auto key = reinterpret_cast<StreamKey>(launch.stream);
+  if (t_fed.stream != key || key <= reinterpret_cast<StreamKey>(hipStreamPerThread)) return false;
+  if (t_inside || !active() || in_runtime(caller) || error_possible_in_capture() || t_step.timed ||
+      g_private_handles.may_have(launch.stream))
+    return false;
+  CaptureSession& fed = *t_fed.session;
+  if (!fed.lock.try_lock_as_owner()) return false;
+  const bool matched = fed.serial == t_fed.serial && fed.take_launch<MayMove::kNo>(launch);
+  fed.lock.unlock_as_owner();
+  return matched;
+}
 
 }  // namespace graphpool

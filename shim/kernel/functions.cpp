@@ -219,9 +219,4 @@ std::vector<const void*> Functions::handles_of_same_kernel(const void* handle) {
   return owners_ == nullptr ? std::vector<const void*>() : owners_->handles_of_kernel(handle, info.name);
 }
 
-Functions& functions() noexcept {
-  static constinit Functions all;  // trivially destructible: never destroyed
-  return all;
-}
-
 }  // namespace graphpool

@@ -106,7 +106,10 @@ class Functions {
   KernelOwners* owners_ GUARDED_BY(mutex_) PT_GUARDED_BY(mutex_) = nullptr;  ///< made at first use
 };
 
-/// The process's.
-Functions& functions() noexcept;
+/// The process's. Trivially destructible: never destroyed.
+inline Functions& functions() noexcept {
+  static constinit Functions all;
+  return all;
+}
 
 }  // namespace graphpool

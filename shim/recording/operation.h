@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "shim/base/byte_buffer.h"
@@ -161,20 +162,32 @@ struct RecordedCapture {
   std::uint64_t memory_freed;  ///< memory_freed() when the capture began
 };
 
+/// Whether a binding may move to other memory to take a payload. Where it may not and would have to, it takes none.
+enum class MayMove : bool { kNo, kYes };
+
 /// Adds room for a payload of this many bytes at the end, and returns it. Sets only the last word, to 0, if
-/// the payload does not fill it.
+/// the payload does not fill it. Null: there is no room where the binding is, and it may not move.
+template <MayMove kMayMove = MayMove::kYes>
 [[gnu::always_inline]] inline std::byte* add_payload(Binding& binding, std::size_t bytes) {
   constexpr std::size_t kWord = 8;
   const std::size_t begin = binding.size(), end = begin + (bytes + kWord - 1) / kWord * kWord;
-  std::byte* const base = binding.grow(end);
+  std::byte* base;
+  if constexpr (kMayMove == MayMove::kYes)
+    base = binding.grow(end);
+  else if ((base = binding.grow_in_place(end)) == nullptr)
+    return nullptr;
   if (bytes % kWord != 0) std::memset(base + end - kWord, 0, kWord);
   return base + begin;
 }
 
-/// Adds a kernel's payload without its arguments, and returns the place for these.
+/// Adds a kernel's payload without its arguments, and returns the place for these, or null as add_payload() does.
+template <MayMove kMayMove = MayMove::kYes>
 [[gnu::always_inline]] inline std::byte* add_kernel_payload(Binding& binding, const KernelPayload& shape) {
-  std::byte* const payload = add_payload(binding, sizeof shape + shape.argument_bytes);
-  std::memcpy(payload, &shape, sizeof shape);
+  std::byte* const payload = add_payload<kMayMove>(binding, sizeof shape + shape.argument_bytes);
+  if constexpr (kMayMove == MayMove::kNo)
+    if (payload == nullptr) return nullptr;
+  // Member by member: a launch has them in registers.
+  new (payload) KernelPayload(shape);
   return payload + sizeof shape;
 }
 

@@ -40,9 +40,9 @@ struct alignas(64) TreeNode {
 
   /// Whether a grid is within what the runtime has accepted here (rule 28).
   bool accepts(const std::uint32_t (&wanted)[3]) const noexcept {
-    for (int i = 0; i < 3; ++i)
-      if (wanted[i] == 0 || wanted[i] > grid[i].load(std::memory_order_relaxed)) return false;
-    return true;
+    // 0 less 1 is more than any.
+    const auto within = [&](int i) { return wanted[i] - 1 < grid[i].load(std::memory_order_relaxed); };
+    return within(0) && within(1) && within(2);
   }
 
   /// Whether the runtime has accepted this operation with such a payload. Only the grid of a kernel matters.

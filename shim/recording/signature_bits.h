@@ -41,29 +41,35 @@ class LaunchFields {
       : form_(form),
         validity_(validity),
         object_(reinterpret_cast<std::uint64_t>(function)),
-        dst_class_(shape.block[0] | std::uint64_t{shape.block[1]} << 32),
-        src_class_(shape.block[2] | std::uint64_t{shape.shared_bytes} << 32) {}
+        block_{shape.block[0], shape.block[1], shape.block[2]},
+        shared_bytes_(shape.shared_bytes) {}
 
   void put_into(Signature& signature) const noexcept {
     signature.kind = OperationKind::kKernel;
     signature.form = form_;
     signature.validity = validity_;
     signature.object = object_;
-    signature.dst_class = dst_class_;
-    signature.src_class = src_class_;
+    signature.dst_class = block_[0] | std::uint64_t{block_[1]} << 32;
+    signature.src_class = block_[2] | std::uint64_t{shared_bytes_} << 32;
   }
 
-  /// Whether these fields, with this device, stream and thread, are those of the recorded signature.
+  /// Whether these fields, with this device, stream and thread, are those of the recorded signature. Block and shared
+  /// memory are compared as the program gave them: put together first, they would be read back from the stack.
   bool same(const Signature& recorded, std::int16_t device, std::uint16_t stream, std::uint16_t thread) const noexcept {
     const std::uint64_t first = first_word(OperationKind::kKernel, form_, device, stream, thread);
     return ((first ^ recorded.word(0)) | (validity_ ^ recorded.validity) | (object_ ^ recorded.object) |
-            (dst_class_ ^ recorded.dst_class) | (src_class_ ^ recorded.src_class)) == 0;
+            ((block_[0] ^ low(recorded.dst_class)) | (block_[1] ^ high(recorded.dst_class)) |
+             (block_[2] ^ low(recorded.src_class)) | (shared_bytes_ ^ high(recorded.src_class)))) == 0;
   }
 
  private:
+  static std::uint32_t low(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word); }
+  static std::uint32_t high(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word >> 32); }
+
   KernelForm form_;
   std::uint32_t validity_;
-  std::uint64_t object_, dst_class_, src_class_;
+  std::uint64_t object_;
+  std::uint32_t block_[3], shared_bytes_;
 };
 inline std::uint64_t shared_bytes_of(const Signature& kernel) noexcept { return kernel.src_class >> 32; }
 

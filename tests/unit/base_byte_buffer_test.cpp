@@ -64,6 +64,21 @@ TEST(ByteBuffer, copies_share_their_bytes_until_one_is_written) {
   EXPECT_EQ(place, last.data());
 }
 
+TEST(ByteBuffer, grows_in_place_only_where_it_has_room_of_its_own) {
+  ByteBuffer bytes;
+  EXPECT_EQ(nullptr, bytes.grow_in_place(1));
+  bytes = counting(5);
+  bytes.reserve(8);
+  ASSERT_NE(nullptr, bytes.grow_in_place(8));
+  EXPECT_EQ(8u, bytes.size());
+  EXPECT_EQ(nullptr, bytes.grow_in_place(bytes.capacity() + 1));
+  EXPECT_EQ(8u, bytes.size());
+  const ByteBuffer shared = bytes;
+  EXPECT_EQ(nullptr, bytes.grow_in_place(8));
+  bytes.resize(5);
+  EXPECT_EQ(counting(5), bytes);
+}
+
 TEST(ByteBuffer, moving_leaves_nothing_behind) {
   ByteBuffer bytes = counting(5);
   const ByteBuffer moved = std::move(bytes);

@@ -38,6 +38,26 @@ TEST(OwnerLock, the_owner_waits_for_another_that_is_inside) {
   other.join();
 }
 
+TEST(OwnerLock, only_the_owner_takes_it_as_owner_and_only_while_no_other_wants_in) {
+  Lock lock;
+  if (lock.owned_by_nobody()) GTEST_SKIP() << "the kernel has no barrier for other threads";
+  ASSERT_TRUE(lock.try_lock_as_owner());
+  lock.unlock_as_owner();
+  std::atomic<bool> inside{false}, leave{false};
+  std::thread other([&] {
+    EXPECT_FALSE(lock.try_lock_as_owner());
+    const std::scoped_lock guard(lock);
+    inside.store(true);
+    while (!leave.load()) std::this_thread::yield();
+  });
+  while (!inside.load()) std::this_thread::yield();
+  EXPECT_FALSE(lock.try_lock_as_owner());
+  leave.store(true);
+  other.join();
+  ASSERT_TRUE(lock.try_lock_as_owner());
+  lock.unlock_as_owner();
+}
+
 TEST(OwnerLock, who_it_is_handed_to_is_the_owner_from_then_on) {
   Lock lock;
   if (lock.owned_by_nobody()) GTEST_SKIP() << "the kernel has no barrier for other threads";
