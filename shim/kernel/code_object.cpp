@@ -70,26 +70,55 @@ bool is_usable(const Elf64_Ehdr& header) noexcept {
          (header.e_shnum == 0 || header.e_shentsize == sizeof(Elf64_Shdr));
 }
 
+bool section_at(const ImageReader& reader, const Elf64_Ehdr& header, std::uint64_t index,
+                Elf64_Shdr* section) noexcept {
+  return index < header.e_shnum && reader.contains(header.e_shoff, 0) &&
+         reader.read(header.e_shoff + index * sizeof *section, section);
+}
+
+/// Whether a section holds nothing but __hip_cuid_*: a byte that hipcc and hipRTC give each translation unit, from HIP
+/// 6 on, and that no code touches. All of its bytes have to be of symbols with such a name.
+bool has_only_unit_marks(const ImageReader& reader, const Elf64_Ehdr& header, std::uint64_t which,
+                         std::uint64_t bytes) noexcept {
+  constexpr std::string_view kMark = "__hip_cuid_";
+  for (std::uint64_t i = 0; i < header.e_shnum; ++i) {
+    Elf64_Shdr table, names;
+    if (!section_at(reader, header, i, &table)) return false;
+    if (table.sh_type != SHT_DYNSYM) continue;
+    if (!section_at(reader, header, table.sh_link, &names)) return false;
+    std::uint64_t marks = 0;
+    for (std::uint64_t offset = 0; offset + sizeof(Elf64_Sym) <= table.sh_size; offset += sizeof(Elf64_Sym)) {
+      Elf64_Sym symbol;
+      if (!reader.contains(table.sh_offset, offset) || !reader.read(table.sh_offset + offset, &symbol)) return false;
+      if (symbol.st_shndx != which) continue;
+      if (symbol.st_size != 1 || !reader.contains(names.sh_offset, symbol.st_name) ||
+          !reader.has_text(names.sh_offset + symbol.st_name, kMark))
+        return false;
+      ++marks;
+    }
+    return marks == bytes;
+  }
+  return false;
+}
+
 /// Whether the object may have variables that its code changes. AMD's objects without variables have no writable
-/// sections but the dynamic one and padding. A shared object for the CPU always has some, so there only variables count
-/// that it exports. True without sections: then nobody knows.
+/// sections but the dynamic one, padding and marks of translation units. A shared object for the CPU always has some, so
+/// there only variables count that it exports. True without sections: then nobody knows.
 bool may_have_variables(const ImageReader& reader, const Elf64_Ehdr& header) noexcept {
   if (header.e_shnum == 0) return true;
-  const auto section_at = [&](std::uint64_t index, Elf64_Shdr* section) {
-    return index < header.e_shnum && reader.contains(header.e_shoff, 0) &&
-           reader.read(header.e_shoff + index * sizeof *section, section);
-  };
   constexpr Elf64_Half kAmdGpu = 224;
   Elf64_Shdr names{};
-  const bool named = section_at(header.e_shstrndx, &names);
+  const bool named = section_at(reader, header, header.e_shstrndx, &names);
   for (std::uint64_t i = 0; i < header.e_shnum; ++i) {
     Elf64_Shdr section;
-    if (!section_at(i, &section)) return true;
+    if (!section_at(reader, header, i, &section)) return true;
     if (header.e_machine == kAmdGpu) {
       const bool data = section.sh_type == SHT_PROGBITS || section.sh_type == SHT_NOBITS;
       constexpr std::string_view kPadding = ".relro_padding";
       const bool padding = named && reader.has_text(names.sh_offset + section.sh_name, kPadding);
-      if (data && !padding && (section.sh_flags & SHF_WRITE) != 0 && section.sh_size != 0) return true;
+      if (data && !padding && (section.sh_flags & SHF_WRITE) != 0 && section.sh_size != 0 &&
+          !has_only_unit_marks(reader, header, i, section.sh_size))
+        return true;
     } else if (section.sh_type == SHT_DYNSYM) {
       for (std::uint64_t offset = 0; offset + sizeof(Elf64_Sym) <= section.sh_size; offset += sizeof(Elf64_Sym)) {
         Elf64_Sym symbol;
@@ -97,7 +126,7 @@ bool may_have_variables(const ImageReader& reader, const Elf64_Ehdr& header) noe
         if (!reader.contains(section.sh_offset, offset) || !reader.read(section.sh_offset + offset, &symbol))
           return true;
         if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_shndx == SHN_UNDEF) continue;
-        if (!section_at(symbol.st_shndx, &home)) return true;
+        if (!section_at(reader, header, symbol.st_shndx, &home)) return true;
         constexpr std::string_view kOnceWritten = ".data.rel.ro";
         const bool fixed = named && reader.has_text(names.sh_offset + home.sh_name, kOnceWritten);
         if (!fixed && (home.sh_flags & SHF_WRITE) != 0) return true;

@@ -1,5 +1,5 @@
-"""preload_tests.py BUILD [--names PATTERN] [--tests PATTERN] [--sample] [--json FILE] [VERSION...]: the tests of tests/preload on AMD's own
-runtimes, over HSA on the CPU.
+"""preload_tests.py BUILD [--names PATTERN] [--tests PATTERN] [--sample] [--seconds S] [--json FILE] [VERSION...]: the tests of
+tests/preload on AMD's own runtimes, over HSA on the CPU.
 
 Of the suite `preload` of BUILD these are run: programs of GoogleTest, with environments that ask for no switch of the CPU
 runtime but the number of devices and their memory, which HSA has as well. A program is linked against each of the versions
@@ -11,7 +11,7 @@ What then fails under the library only DIFFERS, but for what preload.toml expect
 library: AMD. SKIPPED and NEEDS: the test itself, or what it needs, is not for this runtime.
 
 Prints what does not hold and a summary. --names, --tests: patterns for tests of the build, and for those inside. --sample: those
-of preload.toml. Exit code 1: something differs, 77: no such runtime is there.
+of preload.toml. --seconds: what one of those inside may take, 60 by itself. Exit code 1: something differs, 77: no such runtime is there.
 """
 import argparse
 import collections
@@ -38,7 +38,7 @@ ROWS = HERE.parents[1] / 'shim/hip/hip_hooks.def'
 # Switches of the CPU runtime that HSA on the CPU has as well, or that choose the version, which the runtime at hand has.
 SAME_SWITCH = {'CPUHIP_DEVICES': 'HSACPU_DEVICES', 'CPUHIP_MEMORY': 'HSACPU_MEMORY'}
 LEFT_OUT = {'CPUHIP_VERSION', 'CPUHIP_JOURNAL'}
-TEST_S = 60  # a test that takes longer has hung
+TEST_S = 60  # a test that takes longer has hung, unless --seconds says otherwise
 STAND_IN = '[librccl.so.1]'
 FINE = ('OK', 'SKIPPED', 'NEEDS')
 LINES = 12  # of what a failing test says
@@ -127,8 +127,8 @@ def linked(root, program):
 class Runner:
     """One of the build's tests on one runtime."""
 
-    def __init__(self, root, test, wanted, expected):
-        self.root, self.test, self.wanted = root, test, wanted
+    def __init__(self, root, test, wanted, expected, seconds):
+        self.root, self.test, self.wanted, self.seconds = root, test, wanted, seconds
         self.expected = {name for entry in expected if root.version in entry['versions'] for name in entry['tests']}
 
     def names(self):
@@ -163,13 +163,13 @@ class Runner:
                 late.append(True)
                 process.kill()
 
-            timer = threading.Timer(TEST_S, stop)
+            timer = threading.Timer(self.seconds, stop)
             timer.start()
             for line in process.stdout:
                 if match := re.match(r'\[ RUN      \] (\S+)', line):
                     running, said = match[1], []
                     timer.cancel()
-                    timer = threading.Timer(TEST_S, stop)
+                    timer = threading.Timer(self.seconds, stop)
                     timer.start()
                 elif running and (match := re.match(r'(.*)\[(       OK|  FAILED |  SKIPPED) \] ' + re.escape(running) + r'\b', line)):
                     results[running] = (match[2].strip(), said)
@@ -229,6 +229,7 @@ def main():
     parser.add_argument('--names', default='.*')
     parser.add_argument('--tests', default='')
     parser.add_argument('--sample', action='store_true')
+    parser.add_argument('--seconds', type=float, default=TEST_S)
     parser.add_argument('--json', metavar='FILE')
     parser.add_argument('versions', nargs='*')
     options = parser.parse_intermixed_args()
@@ -248,7 +249,7 @@ def main():
             equipment(root)
             for program in {test.program for test in tests}:
                 linked(root, program)
-        work = [(root, test, pool.submit(Runner(root, test, wanted[test.name], settings['expected']).outcome))
+        work = [(root, test, pool.submit(Runner(root, test, wanted[test.name], settings['expected'], options.seconds).outcome))
                 for root in found for test in tests]
         for root, test, done in work:
             results = done.result()

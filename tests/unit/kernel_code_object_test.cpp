@@ -1,4 +1,7 @@
+#include <elf.h>
 #include <gtest/gtest.h>
+
+#include <cstring>
 
 #include "shim/kernel/code_object.h"
 #include "tests/support/code_images.h"
@@ -38,6 +41,58 @@ TEST(CodeObject, FindsTheNoteAmongOthersAndReadsAllOfThem) {
   ASSERT_EQ(read(images::elf(notes), &kernels), Status::kOk);
   EXPECT_NE(kernels.find("a"), nullptr);
   EXPECT_NE(kernels.find("b"), nullptr);
+}
+
+/// A code object with a writable section of so many bytes and symbols of one byte in it.
+std::string with_symbols(const std::vector<std::string>& names, std::uint64_t bytes) {
+  std::string out = sample(), strings(1, '\0');
+  std::vector<Elf64_Sym> symbols(1);
+  for (const std::string& name : names) {
+    Elf64_Sym symbol{};
+    symbol.st_name = static_cast<Elf64_Word>(strings.size());
+    symbol.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT);
+    symbol.st_shndx = 3;
+    symbol.st_size = 1;
+    symbols.push_back(symbol);
+    strings += name + '\0';
+  }
+  const auto append = [&](const void* data, std::size_t size) {
+    out.resize((out.size() + 7) / 8 * 8);
+    out.append(static_cast<const char*>(data), size);
+    return out.size() - size;
+  };
+  Elf64_Shdr sections[4]{};
+  sections[1].sh_type = SHT_DYNSYM;
+  sections[1].sh_link = 2;
+  sections[1].sh_size = symbols.size() * sizeof symbols[0];
+  sections[1].sh_offset = append(symbols.data(), sections[1].sh_size);
+  sections[2].sh_type = SHT_STRTAB;
+  sections[2].sh_size = strings.size();
+  sections[2].sh_offset = append(strings.data(), strings.size());
+  sections[3].sh_type = SHT_NOBITS;
+  sections[3].sh_flags = SHF_ALLOC | SHF_WRITE;
+  sections[3].sh_size = bytes;
+  Elf64_Ehdr header;
+  std::memcpy(&header, out.data(), sizeof header);
+  header.e_shnum = 4;
+  header.e_shoff = append(sections, sizeof sections);
+  std::memcpy(out.data(), &header, sizeof header);
+  return out;
+}
+
+TEST(CodeObject, TheMarksOfTranslationUnitsAreNoVariables) {
+  const auto self_contained = [](const std::string& image) {
+    KernelSet kernels;
+    EXPECT_EQ(read(image, &kernels), Status::kOk);
+    return kernels.find("mixed")->self_contained;
+  };
+  EXPECT_TRUE(self_contained(with_symbols({}, 0)));
+  EXPECT_TRUE(self_contained(with_symbols({"__hip_cuid_bd006bbcac9601db"}, 1)));
+  EXPECT_TRUE(self_contained(with_symbols({"__hip_cuid_bd006bbcac9601db", "__hip_cuid_2"}, 2)));
+  EXPECT_FALSE(self_contained(with_symbols({"__hip_cuid_bd006bbcac9601db"}, 2))) << "a variable that is not exported";
+  EXPECT_FALSE(self_contained(with_symbols({"__hip_cuid_bd006bbcac9601db", "flag"}, 2)));
+  EXPECT_FALSE(self_contained(with_symbols({"flag"}, 1)));
+  EXPECT_FALSE(self_contained(with_symbols({}, 1)));
 }
 
 TEST(CodeObject, AnObjectWithoutMetadataHasNothing) {
