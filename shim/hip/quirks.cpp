@@ -17,6 +17,12 @@ constexpr std::array kQuirks{
     Quirk{Defect::kMapWaits, 0, hip_version(7, 14), "mapping waits for the work of the device's streams",
           "memory is mapped only while nothing is outstanding on the device; otherwise classic memory is used",
           "mapping_waits_for_nothing"},
+    // clr after 6.3 rocblit.cpp: the value of an exec's fill lies in the room for kernel arguments of the null stream,
+    // which a map empties: the next exec with a fill writes over it. Natively as well; so do some thousand kernels on the
+    // null stream. Seen on 6.4.3, not on 7.2.4; 7.0 and 7.1 are not known.
+    Quirk{Defect::kMapSpoilsFills, hip_version(6, 4), hip_version(7, 2),
+          "a map makes fills of execs write the value of another fill", "no memory is mapped: classic memory is used",
+          "mapping_leaves_fills"},
     // clr 6.1, the first with VMM on Linux: sub-range maps came with 6.2.
     Quirk{Defect::kMapWholeReservation, 0, hip_version(6, 2), "only whole reservations can be mapped",
           "reservations have the chunk's size and the alignment the runtime happens to give", "parts_are_mapped"},

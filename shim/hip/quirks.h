@@ -21,6 +21,7 @@ enum class Defect : std::uint8_t {
   kIpcOfVmmCrashes,          ///< hipIpcGetMemHandle of VMM memory gives a handle that can crash the kernel driver
   kOldAllocationProperties,  ///< hipMemAllocationProp has its members in another order
   kEventsKeepNodes,          ///< an event recorded in a capture may stand for nodes of an earlier one
+  kMapSpoilsFills,           ///< hipMemMap and hipMemUnmap may change what fills of execs write
   kExecsEndLate,             ///< a destroyed exec may end on the thread that runs host functions, and wait there
 };
 

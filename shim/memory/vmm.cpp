@@ -227,7 +227,7 @@ std::size_t chunk_granularity(int device) noexcept {
 }
 
 bool vmm_works(int device) noexcept {
-  if (!valid_device(device)) return false;
+  if (!valid_device(device) || has_defect(Defect::kMapSpoilsFills)) return false;
   Works works = g_works[device].load();
   if (works == Works::kUnknown) {
     // Trying maps memory: not in a capture, and not where it would wait for the program's work.

@@ -93,6 +93,7 @@ constexpr Fact kFacts[] = {
     {"mappings_work", never, ""},
     {"parts_are_mapped", without<Defect::kMapWholeReservation>, kNoVmm},
     {"mapping_waits_for_nothing", without<Defect::kMapWaits>, kNoVmm},
+    {"mapping_leaves_fills", without<Defect::kMapSpoilsFills>, kNoVmm},
     {"mapping_tells_errors", without<Defect::kMapErrorsHidden>, kNoVmm},
     {"reservations_are_aligned", without<Defect::kReserveIgnoresHints>, kNoVmm},
     {"strange_mapping_is_refused", without<Defect::kUnmapUnknownCrashes>, kNoVmm},

@@ -250,6 +250,33 @@ Finding mapping_waits_for_nothing() {
   return holds_if(!blocked.released());
 }
 
+/// An exec that fills a word. Whoever asks ends soon: nothing is destroyed.
+hipGraphExec_t exec_that_fills(const Word& word, int value) {
+  const hipMemsetParams params = fill_params(word.at(), value);
+  hipGraph_t graph = nullptr;
+  hipGraphNode_t node = nullptr;
+  hipGraphExec_t exec = nullptr;
+  WORKS(hip::hipGraphCreate(&graph, 0));
+  WORKS(hip::hipGraphAddMemsetNode(&node, graph, nullptr, 0, &params));
+  WORKS(hip::hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+  return exec;
+}
+
+Finding mapping_leaves_fills() {
+  needs_device_work();
+  const Word first, second;
+  const Stream stream;
+  const Chunk chunk, other;
+  works(chunk.map(), "hipMemMap");  // where a map empties room of the runtime's, both execs come to its beginning
+  const hipGraphExec_t exec = exec_that_fills(first, 1);
+  works(other.map(), "hipMemMap");
+  static_cast<void>(exec_that_fills(second, 2));
+  WORKS(hip::hipGraphLaunch(exec, stream));
+  WORKS(hip::hipStreamSynchronize(stream));
+  const int written = first.value();
+  return holds_if(written == 1, written == 1 ? "" : "it wrote " + std::to_string(written));
+}
+
 Finding mapping_tells_errors() {
   const Chunk chunk;
   works(chunk.map(), "hipMemMap");
@@ -325,6 +352,7 @@ constexpr Probe kProbes[] = {
      mappings_work},
     {"parts_are_mapped", "A part of a reservation can be mapped.", parts_are_mapped},
     {"mapping_waits_for_nothing", "hipMemMap does not wait for the device's work.", mapping_waits_for_nothing},
+    {"mapping_leaves_fills", "hipMemMap leaves alone what execs made before it fill with.", mapping_leaves_fills},
     {"mapping_tells_errors", "A range that is mapped already is refused.", mapping_tells_errors},
     {"reservations_are_aligned", "A reservation has the alignment that was asked for.", reservations_are_aligned},
     {"strange_mapping_is_refused", "Unmapping or freeing an address that was never reserved is refused.",

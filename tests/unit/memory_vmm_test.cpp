@@ -133,6 +133,21 @@ TEST_F(VmmTest, WhereItDoesNotWork) {
   fake.hip->vmm = true;
 }
 
+TEST_F(VmmTest, NothingIsMappedWhereAMapChangesFillsOfExecs) {
+  for (const int version : {60400000, 60443483, 70100000}) {
+    test_set_runtime_version(version);
+    const int calls = fake.hip->calls;
+    EXPECT_FALSE(vmm_works(0)) << version;
+    EXPECT_EQ(fake.hip->calls, calls) << version;
+  }
+  for (const int version : {60300000, 70200000}) {
+    test_set_runtime_version(version);
+    EXPECT_TRUE(vmm_works(0)) << version;
+    forget_vmm(0);
+  }
+  test_set_runtime_version(-1);
+}
+
 TEST_F(VmmTest, NotTriedInACapture) {
   capture_opened();
   const int calls = fake.hip->calls;
