@@ -667,6 +667,17 @@ TEST(Rings, rule_04_a_kernel_in_another_stream_that_has_the_address_in_a_structu
   EXPECT_EQ(under_library() ? 0 : 1, staged);
 }
 
+TEST(Rings, rule_04_work_of_a_null_stream_that_cannot_be_destroyed_is_still_seen) {
+  const int staged =
+      launched_while_written(kInOut, 12, [](hipStream_t, hipStream_t, const Memory& memory, Gate& first) {
+        first.close(nullptr);
+        OK(kernels().mix(nullptr, memory.get() + 60, 40, 8));
+        EXPECT_NE(hipSuccess, hipStreamDestroy(nullptr));
+        static_cast<void>(hipGetLastError());
+      });
+  EXPECT_EQ(under_library() ? 0 : 1, staged);
+}
+
 TEST(Rings, rule_04_a_launch_of_a_graph_in_another_stream_is_seen) {
   std::unique_ptr<Exec> other;
   const int staged =
