@@ -553,6 +553,8 @@ TEST(Rings, rule_03_a_graph_that_writes_elsewhere_stays_in_order) {
 
 TEST(Rings, rule_03_a_graph_that_may_write_a_variable_by_a_structure_stays_in_order) {
   if (!under_library() || !overlap()) GTEST_SKIP() << "only where the rules say overlap";
+  // The graph is not staged, so its launches are in order as the runtime's are.
+  if (std::string(said("CPUHIP_EXEC_ORDER")) == "overlap") GTEST_SKIP() << "the runtime does not order launches";
   struct View {
     int n;
     int* p;
