@@ -1,6 +1,7 @@
 #include "hooks/call_time.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -99,6 +100,9 @@ Table& open_table() noexcept {
   Table* mine = folder == nullptr || *folder == '\0' ? nullptr : map_file(folder, path);
   if (mine == nullptr && folder != nullptr) log_warn("no times of calls: %s: %s", folder, std::strerror(errno));
   if (mine != nullptr) fill(mine);
+  // A forked child counts in a file of its own.
+  static pthread_once_t watching_forks = PTHREAD_ONCE_INIT;
+  pthread_once(&watching_forks, [] { pthread_atfork(nullptr, nullptr, [] { g_table.store(nullptr); }); });
   Table* first = nullptr;
   if (g_table.compare_exchange_strong(first, mine == nullptr ? &g_no_file : mine)) return *g_table.load();
   if (mine != nullptr) {  // another thread was faster

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
 
@@ -52,9 +53,12 @@ bool one_at_a_time() noexcept {
 
 /// The major version of comgr that the function is of; 0: it says none.
 std::size_t comgr_version(const void* function) noexcept {
-  static constinit std::atomic<const void*> asked{nullptr};
-  static constinit std::atomic<std::size_t> answer{0};
-  if (asked.load(std::memory_order_acquire) == function) return answer.load(std::memory_order_relaxed);
+  // The function that was asked about last, and above its address the version. One word: there may be two comgr.
+  constexpr unsigned kVersionShift = 48;
+  static constinit std::atomic<std::uint64_t> answered{0};
+  const auto address = reinterpret_cast<std::uint64_t>(function);
+  const std::uint64_t last = answered.load(std::memory_order_relaxed);
+  if (last << (64 - kVersionShift) >> (64 - kVersionShift) == address) return last >> kVersionShift;
   std::size_t version = 0;
   for_each_image([&](const ElfImage& image) {
     if (!image.contains(function)) return false;
@@ -63,8 +67,7 @@ std::size_t comgr_version(const void* function) noexcept {
       reinterpret_cast<void (*)(std::size_t*, std::size_t*)>(get)(&version, &minor);
     return true;
   });
-  answer.store(version, std::memory_order_relaxed);
-  asked.store(function, std::memory_order_release);
+  answered.store(address | std::uint64_t{version} << kVersionShift, std::memory_order_relaxed);
   return version;
 }
 

@@ -12,7 +12,7 @@ namespace {
 /// Makes a call that may fail for device memory; if it does, once more after kept memory was given back (rule 25).
 template <typename Call>
 hipError_t for_memory(Call&& call) {
-  return memory_room().retry_after_trim(calling_device(), call);
+  return doubted(memory_room().retry_after_trim(calling_device(), call));
 }
 
 }  // namespace
@@ -71,24 +71,24 @@ hipError_t on_hipLibraryUnload(Entry&, void* library) {
   return result;
 }
 hipError_t on_hipLibraryGetKernel(Entry&, void** kernel, void* library, const char* name) {
-  const hipError_t result = retry_with_room([&] { return next().hipLibraryGetKernel(kernel, library, name); });
+  const hipError_t result = doubted(retry_with_room([&] { return next().hipLibraryGetKernel(kernel, library, name); }));
   if (result == hipSuccess) static_cast<void>(functions().on_function_found(library, name, *kernel));
   return result;
 }
 hipError_t on_hipModuleGetFunction(Entry&, hipFunction_t* function, hipModule_t module, const char* name) {
   // Code objects may be loaded where a function is first asked for.
-  const hipError_t result = retry_with_room([&] { return next().hipModuleGetFunction(function, module, name); });
+  const hipError_t result =
+      doubted(retry_with_room([&] { return next().hipModuleGetFunction(function, module, name); }));
   if (result == hipSuccess) static_cast<void>(functions().on_function_found(module, name, *function));
   return result;
 }
 hipError_t on_hipModuleGetGlobal(Entry&, hipDeviceptr_t* dptr, size_t* bytes, hipModule_t module, const char* name) {
   const hipError_t result = for_memory([&] { return next().hipModuleGetGlobal(dptr, bytes, module, name); });
-  if (captures_open()) note_capture_doubt();
   if (result == hipSuccess && dptr != nullptr && bytes != nullptr) functions().on_variable_found(module, *dptr, *bytes);
   return result;
 }
 hipError_t on_hipGetFuncBySymbol(Entry&, hipFunction_t* function, const void* symbol) {
-  const hipError_t result = retry_with_room([&] { return next().hipGetFuncBySymbol(function, symbol); });
+  const hipError_t result = doubted(retry_with_room([&] { return next().hipGetFuncBySymbol(function, symbol); }));
   if (result != hipSuccess) return result;
   static_cast<void>(functions().on_function_of_stub(symbol, *function));
   return result;

@@ -55,7 +55,7 @@ void correct(const Block* block, hipPointer_attribute attribute, void* answer, c
 }  // namespace
 
 hipError_t on_hipMemGetInfo(Entry&, size_t* free_bytes, size_t* total_bytes) {
-  const hipError_t result = next().hipMemGetInfo(free_bytes, total_bytes);
+  const hipError_t result = doubted(next().hipMemGetInfo(free_bytes, total_bytes));
   if (result == hipSuccess && free_bytes != nullptr) {
     *free_bytes += memory_room().hidden_free_bytes(current_device());
     if (total_bytes != nullptr && *free_bytes > *total_bytes) *free_bytes = *total_bytes;
@@ -65,7 +65,7 @@ hipError_t on_hipMemGetInfo(Entry&, size_t* free_bytes, size_t* total_bytes) {
 
 hipError_t on_hipMemGetAddressRange(Entry&, hipDeviceptr_t* base, size_t* bytes, hipDeviceptr_t ptr) {
   const Block* block = part_of_chunk(ptr);
-  const hipError_t result = next().hipMemGetAddressRange(base, bytes, address_guard().seen_by_hip(ptr));
+  const hipError_t result = doubted(next().hipMemGetAddressRange(base, bytes, address_guard().seen_by_hip(ptr)));
   if (result == hipSuccess && block != nullptr) {
     if (base != nullptr) *base = block->pointer();
     if (bytes != nullptr) *bytes = block->bytes();
@@ -75,14 +75,14 @@ hipError_t on_hipMemGetAddressRange(Entry&, hipDeviceptr_t* base, size_t* bytes,
 
 hipError_t on_hipMemPtrGetInfo(Entry&, void* ptr, size_t* bytes) {
   const Block* block = part_of_chunk(ptr);
-  const hipError_t result = next().hipMemPtrGetInfo(address_guard().seen_by_hip(ptr), bytes);
+  const hipError_t result = doubted(next().hipMemPtrGetInfo(address_guard().seen_by_hip(ptr), bytes));
   if (result == hipSuccess && block != nullptr && bytes != nullptr) *bytes = block->bytes();
   return result;
 }
 
 hipError_t on_hipPointerGetAttribute(Entry&, void* data, hipPointer_attribute attribute, hipDeviceptr_t ptr) {
   const Block* block = part_of_chunk(ptr);
-  const hipError_t result = next().hipPointerGetAttribute(data, attribute, address_guard().seen_by_hip(ptr));
+  const hipError_t result = doubted(next().hipPointerGetAttribute(data, attribute, address_guard().seen_by_hip(ptr)));
   if (result == hipSuccess) correct(block, attribute, data, ptr);
   return result;
 }
@@ -91,7 +91,7 @@ hipError_t on_hipDrvPointerGetAttributes(Entry&, unsigned int count, hipPointer_
                                          hipDeviceptr_t ptr) {
   const Block* block = part_of_chunk(ptr);
   const hipError_t result =
-      next().hipDrvPointerGetAttributes(count, attributes, data, address_guard().seen_by_hip(ptr));
+      doubted(next().hipDrvPointerGetAttributes(count, attributes, data, address_guard().seen_by_hip(ptr)));
   if (result == hipSuccess)
     for (unsigned int i = 0; i < count; ++i) correct(block, attributes[i], data[i], ptr);
   return result;
@@ -104,10 +104,10 @@ hipError_t on_hipIpcGetMemHandle(Entry&, hipIpcMemHandle_t* handle, void* ptr) {
       log_warn("hipIpcGetMemHandle of VMM memory is refused: give its buffer rule backing = \"classic\"");
     // A handle of VMM memory can crash the kernel driver (hip/quirks.h, kIpcOfVmmCrashes). This call fails, and so
     // leaves the error where the program looks for it.
-    const hipError_t refused = next().hipIpcGetMemHandle(handle, AddressGuard::refused());
+    const hipError_t refused = doubted(next().hipIpcGetMemHandle(handle, AddressGuard::refused()));
     return refused == hipSuccess ? hipErrorInvalidValue : refused;
   }
-  const hipError_t result = next().hipIpcGetMemHandle(handle, address_guard().seen_by_hip(ptr));
+  const hipError_t result = doubted(next().hipIpcGetMemHandle(handle, address_guard().seen_by_hip(ptr)));
   if (result == hipSuccess) memory_exported(ptr, 0);
   return result;
 }
@@ -131,7 +131,7 @@ hipError_t on_hipMemGetHandleForAddressRange(Entry&, void* handle, hipDeviceptr_
                                              unsigned long long flags) {
   void* const seen = address_guard().seen_by_hip(ptr);
   void* const range = seen == ptr ? address_guard().operand(seen, bytes) : seen;
-  const hipError_t result = next().hipMemGetHandleForAddressRange(handle, range, bytes, type, flags);
+  const hipError_t result = doubted(next().hipMemGetHandleForAddressRange(handle, range, bytes, type, flags));
   if (result == hipSuccess) memory_exported(ptr, bytes);
   return result;
 }
@@ -209,7 +209,7 @@ hipError_t on_hipMemMap(Entry&, void* ptr, size_t bytes, size_t offset, hipMemGe
 }
 hipError_t on_hipMemUnmap(Entry&, void* ptr, size_t bytes) {
   memory_goes(ptr, bytes, "memory was unmapped");
-  const hipError_t result = next().hipMemUnmap(address_guard().outside_chunks(ptr), bytes);
+  const hipError_t result = doubted(next().hipMemUnmap(address_guard().outside_chunks(ptr), bytes));
   if (result == hipSuccess) {
     shared_memory().unmap(ptr, bytes);
     mapped_kinds().unmapped(ptr, bytes, note_unmapped());
@@ -218,16 +218,16 @@ hipError_t on_hipMemUnmap(Entry&, void* ptr, size_t bytes) {
   return result;
 }
 hipError_t on_hipMemAddressFree(Entry&, void* ptr, size_t bytes) {
-  return next().hipMemAddressFree(address_guard().outside_chunks(ptr), bytes);
+  return doubted(next().hipMemAddressFree(address_guard().outside_chunks(ptr), bytes));
 }
 hipError_t on_hipMemSetAccess(Entry&, void* ptr, size_t bytes, const hipMemAccessDesc* access, size_t count) {
-  return next().hipMemSetAccess(address_guard().outside_chunks(ptr), bytes, access, count);
+  return doubted(next().hipMemSetAccess(address_guard().outside_chunks(ptr), bytes, access, count));
 }
 hipError_t on_hipMemGetAccess(Entry&, unsigned long long* flags, const hipMemLocation* location, void* ptr) {
-  return next().hipMemGetAccess(flags, location, address_guard().outside_chunks(ptr));
+  return doubted(next().hipMemGetAccess(flags, location, address_guard().outside_chunks(ptr)));
 }
 hipError_t on_hipMemRetainAllocationHandle(Entry&, hipMemGenericAllocationHandle_t* handle, void* ptr) {
-  const hipError_t result = next().hipMemRetainAllocationHandle(handle, address_guard().outside_chunks(ptr));
+  const hipError_t result = doubted(next().hipMemRetainAllocationHandle(handle, address_guard().outside_chunks(ptr)));
   if (result == hipSuccess) {
     shared_memory().also(number(*handle), ptr);
     mapped_kinds().also(number(*handle), ptr);

@@ -71,6 +71,8 @@ hipError_t on_hipExtStreamCreateWithCUMask(Entry&, hipStream_t* stream, uint32_t
 hipError_t on_hipStreamDestroy(Entry&, hipStream_t stream) {
   const TimedCall timed;
   if (!fresh_streams().has(stream)) make_joins();
+  // HIP refuses to destroy a stream that has no handle of its own.
+  if (!is_stream_handle(stream)) return next().hipStreamDestroy(stream);
   if (uses_tracked()) outstanding_uses().stream_destroyed(stream);  // while the stream's state is still there
   events_leave_destroyed(stream);
   capture_stream_destroyed(stream);

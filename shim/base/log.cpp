@@ -201,13 +201,17 @@ bool within_rate() noexcept {
   }
 }
 
+/// Takes a message's place within the rate. Returns false if there is none: the message is left out.
+bool take_place(LogLevel level) noexcept {
+  if (level > LogLevel::kInfo || within_rate()) return true;
+  g_left_out.fetch_add(1, std::memory_order_relaxed);
+  return false;
+}
+
+/// Writes a message that has its place.
 void write_message(LogLevel level, const char* format, std::va_list arguments) noexcept {
   const GuestScope guest;
   if (level <= LogLevel::kInfo) {
-    if (!within_rate()) {
-      g_left_out.fetch_add(1, std::memory_order_relaxed);
-      return;
-    }
     if (const std::uint64_t left_out = g_left_out.exchange(0, std::memory_order_relaxed)) {
       char text[64];
       const int length = std::snprintf(text, sizeof text, "%llu messages left out, too many a second",
@@ -228,13 +232,19 @@ void write_message(LogLevel level, const char* format, std::va_list arguments) n
 constexpr std::size_t kOnceKeys = 1024;
 constinit std::atomic<std::uint64_t> g_once[kOnceKeys] = {};
 
-bool first_time(std::string_view key) noexcept {
+/// Whether the key is new and its message has a place within the rate. Then the key is used up. (Threads that bring new
+/// keys at the same time may take a place too many.)
+bool take_first_place(LogLevel level, std::string_view key) noexcept {
   std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
   for (char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   if (hash == 0) hash = 1;
   for (std::size_t i = 0; i < kOnceKeys; ++i) {
-    std::uint64_t seen = 0;
-    if (g_once[(hash + i) % kOnceKeys].compare_exchange_strong(seen, hash, std::memory_order_relaxed)) return true;
+    std::atomic<std::uint64_t>& place = g_once[(hash + i) % kOnceKeys];
+    std::uint64_t seen = place.load(std::memory_order_relaxed);
+    if (seen == 0) {
+      if (!take_place(level)) return false;
+      if (place.compare_exchange_strong(seen, hash, std::memory_order_relaxed)) return true;
+    }
     if (seen == hash) return false;
   }
   return false;
@@ -279,22 +289,31 @@ void open_log(LogLevel level, const std::string& path) noexcept {
   }
 }
 
-#define GRAPHPOOL_WRITE_MESSAGE(level)     \
-  if (!log_enabled(level)) return;         \
-  std::va_list arguments;                  \
-  va_start(arguments, format);             \
-  write_message(level, format, arguments); \
+#define GRAPHPOOL_WRITE_MESSAGE(level, has_place)  \
+  if (!log_enabled(level) || !(has_place)) return; \
+  std::va_list arguments;                          \
+  va_start(arguments, format);                     \
+  write_message(level, format, arguments);         \
   va_end(arguments)
 
-void log_error(const char* format, ...) noexcept { GRAPHPOOL_WRITE_MESSAGE(LogLevel::kError); }
-void log_warn(const char* format, ...) noexcept { GRAPHPOOL_WRITE_MESSAGE(LogLevel::kWarn); }
-void log_info(const char* format, ...) noexcept { GRAPHPOOL_WRITE_MESSAGE(LogLevel::kInfo); }
-void log_debug(const char* format, ...) noexcept { GRAPHPOOL_WRITE_MESSAGE(LogLevel::kDebug); }
-void log_trace(const char* format, ...) noexcept { GRAPHPOOL_WRITE_MESSAGE(LogLevel::kTrace); }
+void log_error(const char* format, ...) noexcept {
+  GRAPHPOOL_WRITE_MESSAGE(LogLevel::kError, take_place(LogLevel::kError));
+}
+void log_warn(const char* format, ...) noexcept {
+  GRAPHPOOL_WRITE_MESSAGE(LogLevel::kWarn, take_place(LogLevel::kWarn));
+}
+void log_info(const char* format, ...) noexcept {
+  GRAPHPOOL_WRITE_MESSAGE(LogLevel::kInfo, take_place(LogLevel::kInfo));
+}
+void log_debug(const char* format, ...) noexcept {
+  GRAPHPOOL_WRITE_MESSAGE(LogLevel::kDebug, take_place(LogLevel::kDebug));
+}
+void log_trace(const char* format, ...) noexcept {
+  GRAPHPOOL_WRITE_MESSAGE(LogLevel::kTrace, take_place(LogLevel::kTrace));
+}
 
 void log_once(LogLevel level, std::string_view key, const char* format, ...) noexcept {
-  if (!log_enabled(level) || !first_time(key)) return;
-  GRAPHPOOL_WRITE_MESSAGE(level);
+  GRAPHPOOL_WRITE_MESSAGE(level, take_first_place(level, key));
 }
 
 #undef GRAPHPOOL_WRITE_MESSAGE

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "shim/capture/calling_thread.h"
 #include "shim/hip/restore.h"
+#include "shim/streams/calling_thread.h"
 #include "shim/streams/open_captures.h"
 #include "shim/streams/stream_key.h"
 

@@ -2,12 +2,9 @@
 
 #include <pthread.h>
 
-#include <atomic>
-
 #include "shim/base/guest_scope.h"
 #include "shim/base/owned_count.h"
 #include "shim/base/seeded_defect.h"
-#include "shim/capture/calling_thread.h"
 #include "shim/capture/fork_events.h"
 #include "shim/capture/forks.h"
 #include "shim/capture/session_list.h"
@@ -16,6 +13,7 @@
 #include "shim/hip/null_stream.h"
 #include "shim/hip/restore.h"
 #include "shim/staging/rings.h"
+#include "shim/streams/calling_thread.h"
 #include "shim/streams/launch_marks.h"
 
 /// The C library's: calls the function when the calling thread ends, the last one registered first. `object`: an
@@ -23,13 +21,6 @@
 extern "C" int __cxa_thread_atexit_impl(void (*function)(void*), void* argument, void* object) noexcept;
 
 namespace graphpool {
-
-constinit thread_local std::uintptr_t t_thread = 0;
-
-std::uintptr_t name_thread() noexcept {
-  static constinit std::atomic<std::uintptr_t> threads{0};
-  return t_thread = threads.fetch_add(1, std::memory_order_relaxed) + 1;
-}
 
 // The key of a thread's own stream is above all addresses, and has the thread's number and the device. Work of a thread
 // that has ended may still run, so a later thread gets another number, whatever else it has in common with the former.

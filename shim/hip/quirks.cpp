@@ -38,7 +38,8 @@ constexpr std::array kQuirks{
           "only what was mapped and reserved here is ever unmapped and freed, once", "strange_mapping_is_refused"},
     // ROCm/clr#265: rejected by the runtime since 2026-03.
     Quirk{Defect::kIpcOfVmmCrashes, 0, hip_version(7, 14), "an IPC handle of VMM memory can crash the kernel driver",
-          "hipErrorInvalidValue without asking the runtime, and a line that names backing = \"classic\"",
+          "on every version the call is made with an address that the runtime refuses, and a line names backing = "
+          "\"classic\"",
           "handles_of_mappings_are_refused"},
     // Headers of 5.5 and 5.6.
     Quirk{Defect::kOldAllocationProperties, 1, hip_version(5, 6), "hipMemAllocationProp has another order of members",

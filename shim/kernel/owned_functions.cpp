@@ -13,7 +13,10 @@ Status OwnedFunctions::add(const void* owner, std::vector<const void*>* function
   if (added || known->second != owner) functions->push_back(function);
   known->second = owner;
   info.generation = set_kernels_.next_generation({owner, info.name}, function);
-  if (!table_.put(function, pack(info))) return Status::kNoMemory;
+  if (!table_.put(function, pack(info))) {
+    table_.erase(function);  // the handle becomes unknown: what the table has may be another kernel's
+    return Status::kNoMemory;
+  }
   return info.layout == nullptr ? Status::kNotFound : Status::kOk;
 }
 

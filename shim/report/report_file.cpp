@@ -28,6 +28,14 @@ bool write_all(int file, std::string_view text) noexcept {
   return true;
 }
 
+/// Opens the file. A pipe that nobody reads is refused (ENXIO): to wait for a reader would hold the process up.
+int open_at_once(const char* name, int flags) noexcept {
+  const int file = open(name, flags | O_NONBLOCK, 0666);
+  const int set = file < 0 ? -1 : fcntl(file, F_GETFL);
+  if (set >= 0) static_cast<void>(fcntl(file, F_SETFL, set & ~O_NONBLOCK));
+  return file;
+}
+
 /// The folder that a file of this name is in.
 std::string folder_of(const std::string& name) {
   const std::size_t slash = name.rfind('/');
@@ -147,7 +155,7 @@ bool write_report_pieces(const std::string& name, FunctionRef<bool(WritePiece wr
   int file = plain ? open_aside() : -1;
   if (plain && file < 0 && errno == EEXIST && unlink(aside.c_str()) == 0) file = open_aside();
   const bool replaces = file >= 0;
-  if (!replaces) file = open(name.c_str(), kNew, 0666);
+  if (!replaces) file = open_at_once(name.c_str(), kNew);
   if (file < 0) return false;
   if (replaces && there) static_cast<void>(fchmod(file, before.st_mode & 0777));
   bool good = false;

@@ -112,8 +112,9 @@ bool LastLaunch::record() noexcept {
   if (recorded_) return true;
   const LastErrorScope last_error;
   const CaptureGate gate;
-  return stream_ != hipStreamPerThread && stream_lives(*state_) && !may_be_capturing(stream_) &&
-         next().hipEventRecord(event_, recorded_on(stream_)) == hipSuccess;
+  recorded_ = stream_ != hipStreamPerThread && stream_lives(*state_) && !may_be_capturing(stream_) &&
+              next().hipEventRecord(event_, recorded_on(stream_)) == hipSuccess;
+  return recorded_;
 }
 
 /// Lets an event of a stream of the library's stand for the launch. If that cannot be done, later launches wait until

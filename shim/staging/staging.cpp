@@ -7,6 +7,7 @@
 #include "shim/base/seeded_defect.h"
 #include "shim/hip/next.h"
 #include "shim/hip/process_policy.h"
+#include "shim/hip/restore.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/memory/buffer_rules.h"
 #include "shim/memory/device_memory.h"
@@ -39,15 +40,24 @@ const Block* staged_block(std::uint64_t address, bool with_open) {
   return staged ? block : nullptr;
 }
 
-/// Whether a graph may write there: a rule can say that it only reads.
-bool may_be_written(std::uint64_t address) {
-  if (address == 0) return false;
-  const Block* const block = block_table().find(reinterpret_cast<const void*>(address));
+/// Whether a graph may write to memory there: a rule can say that it only reads.
+bool may_be_written(const Block* block) {
   const BufferRule* const rule = block == nullptr ? nullptr : rule_of(*block);
   return rule == nullptr || rule->role != Role::kIn;
 }
+bool may_be_written(std::uint64_t address) {
+  return address != 0 && may_be_written(block_table().find(reinterpret_cast<const void*>(address)));
+}
 
 }  // namespace
+
+bool runtime_knows(std::uint64_t word) {
+  constexpr std::uint64_t kLeast = std::uint64_t{1} << 16, kEnd = std::uint64_t{1} << 47;
+  if (word < kLeast || word >= kEnd) return false;
+  hipPointerAttribute_t attributes{};
+  const auto ask = [&] { return next().hipPointerGetAttributes(&attributes, reinterpret_cast<const void*>(word)); };
+  return PrivateCalls::answered(ask) && attributes.devicePointer != nullptr;
+}
 
 bool any_hidden_word(const std::vector<Operation>& operations, const Binding& binding,
                      FunctionRef<bool(std::uint64_t word)> holds) {
@@ -199,10 +209,11 @@ bool StagePlan::locate(const std::vector<Operation>& operations, const Binding& 
   std::vector<const Block*> blocks(buffers(), nullptr);
   auto word = words_.begin();
   bool fits = true;
-  for_each_address(operations, binding, [&](std::uint32_t place, std::uint64_t address, bool) {
+  for_each_address(operations, binding, [&](std::uint32_t place, std::uint64_t address, bool writes) {
     const Block* const block = staged_block(address, with_open_);
     if (word == words_.end() || word->place != place) {
-      fits = fits && block == nullptr;  // an operand that was not staged must not be now
+      // An operand that was not staged must not be now, nor make launches depend on each other.
+      fits = fits && block == nullptr && !(overlap_ && writes && may_be_written(address));
       return;
     }
     const Word& expected = *word++;
@@ -221,8 +232,10 @@ bool StagePlan::locate(const std::vector<Operation>& operations, const Binding& 
   // A word that cannot be moved must not reach a staged buffer, nor make launches depend on each other.
   return !any_hidden_word(operations, binding, [&](std::uint64_t address) {
     const Block* const block = block_table().find(reinterpret_cast<const void*>(address));
-    return block != nullptr &&
-           (std::binary_search(blocks.begin(), blocks.end(), block) || (overlap_ && may_be_written(address)));
+    if (block != nullptr && std::binary_search(blocks.begin(), blocks.end(), block)) return true;
+    // Mappings of the program's, memory of other processes and variables are no blocks.
+    const auto is_memory = [&] { return block != nullptr || shared_memory().knows(address) || runtime_knows(address); };
+    return overlap_ && may_be_written(block) && is_memory();
   });
 }
 

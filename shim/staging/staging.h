@@ -31,6 +31,10 @@ namespace graphpool {
 
 struct BufferRule;
 
+/// Whether the word is an address in memory that the runtime knows and the library may not, such as memory of
+/// hipMallocAsync. Call it without a lock held.
+bool runtime_knows(std::uint64_t word);
+
 /// Whether a kernel argument that is a structure or of unknown kind has a word, not 0, for which `holds` is true.
 bool any_hidden_word(const std::vector<Operation>& operations, const Binding& binding,
                      FunctionRef<bool(std::uint64_t word)> holds);

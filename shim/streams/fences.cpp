@@ -141,7 +141,7 @@ void Fences::enter_null_stream() noexcept {
   if (!valid_device(device)) return;
   const LockGuard guard(g_streams_lock);
   Device& state = device_of(device);
-  if (!make_scratch(state) && !make_scratch(state)) return;
+  if (!make_scratch(state) && !make_scratch(state)) return;  // as for the record: once more
   static_cast<void>(
       PrivateCalls::answered([scratch = state.scratch] { return next().hipEventRecord(scratch, nullptr); }));
 }

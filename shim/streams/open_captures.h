@@ -94,6 +94,11 @@ inline bool captures_refuse_memory_calls() noexcept { return captures_open() && 
 
 /// Notes a call that a capture may forbid. Cheap; call it whenever captures_open().
 inline void note_capture_doubt() noexcept { g_capture_doubts.fetch_add(1, std::memory_order_acq_rel); }
+/// Notes that such a call has been made, and passes its result on.
+inline hipError_t doubted(hipError_t result) noexcept {
+  if (captures_open()) note_capture_doubt();
+  return result;
+}
 
 /// Notes that an operation that touches a stream was forwarded while a capture is open: no open capture can become a
 /// recording, because it may hold what nobody recorded.

@@ -4,16 +4,23 @@
 #include <new>
 
 #include "shim/hip/restore.h"
+#include "shim/streams/calling_thread.h"
 
 namespace graphpool {
 
 constinit thread_local char t_thread_token __attribute__((tls_model("initial-exec"))) = 0;
+constinit thread_local std::uintptr_t t_thread = 0;
+
+std::uintptr_t name_thread() noexcept {
+  static constinit std::atomic<std::uintptr_t> threads{0};
+  return t_thread = threads.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 
 void WorkCounts::note_other(hipStream_t stream) noexcept {
   if (stream == hipStreamPerThread) {
     // In this order: whoever sees the count sees this owner or a later one.
-    const void* before = per_thread_owner_.exchange(&t_thread_token);
-    if (before != nullptr && before != &t_thread_token) per_thread_shared_.store(true);
+    const std::uintptr_t before = per_thread_owner_.exchange(calling_thread());
+    if (before != 0 && before != calling_thread()) per_thread_shared_.store(true);
     per_thread_.submitted.add();
     return;
   }
@@ -102,7 +109,7 @@ WorkCounts::Snapshot WorkCounts::before_stream_sync(hipStream_t stream) {
   if (!valid_device(device)) return marks;
   if (is_null_stream(stream)) {
     marks.push_back(null_.mark(device));
-  } else if (per_thread_owner_.load() == &t_thread_token && !per_thread_shared_.load()) {
+  } else if (per_thread_owner_.load() == calling_thread() && !per_thread_shared_.load()) {
     marks.push_back(per_thread_.mark(device));
   }
   return marks;
@@ -149,7 +156,7 @@ std::optional<WorkCounts::Outstanding> WorkCounts::outstanding(int device) {
   Outstanding found;
   tidy_busy(state);
   found.own = per_thread_.busy(device);
-  if (found.own && (per_thread_shared_.load() || per_thread_owner_.load() != &t_thread_token)) return std::nullopt;
+  if (found.own && (per_thread_shared_.load() || per_thread_owner_.load() != calling_thread())) return std::nullopt;
   if (found.own) found.marks.push_back(per_thread_.mark(device));
   found.null_stream = null_.busy(device);
   if (found.null_stream) found.marks.push_back(null_.mark(device));

@@ -127,8 +127,8 @@ class WorkCounts {
   CommonCount null_;
   CommonCount per_thread_;
   CommonCount anywhere_;
-  std::atomic<const void*> per_thread_owner_{nullptr};  ///< the last thread that used its own stream
-  std::atomic<bool> per_thread_shared_{false};          ///< several threads have used their own
+  std::atomic<std::uintptr_t> per_thread_owner_{0};  ///< the last thread that used its own stream (calling_thread())
+  std::atomic<bool> per_thread_shared_{false};       ///< several threads have used their own
   std::array<Device, kMaxDevices> devices_{};
 };
 

@@ -38,14 +38,6 @@ void for_each_word(std::vector<char>& bytes, Visit&& visit) {
 
 }  // namespace
 
-bool runtime_knows(std::uint64_t word) {
-  constexpr std::uint64_t kLeast = std::uint64_t{1} << 16, kEnd = std::uint64_t{1} << 47;
-  if (word < kLeast || word >= kEnd) return false;
-  hipPointerAttribute_t attributes{};
-  const auto ask = [&] { return next().hipPointerGetAttributes(&attributes, reinterpret_cast<const void*>(word)); };
-  return PrivateCalls::answered(ask) && attributes.devicePointer != nullptr;
-}
-
 bool may_run_both_ways(const std::vector<Operation>& operations, const Binding& binding, const StagePlan& plan) {
   const bool seen_whole = std::all_of(operations.begin(), operations.end(), [](const Operation& operation) {
     return with_kind(operation.signature.kind, [&](auto kind) { return kind.is_seen_whole(operation); });

@@ -26,10 +26,6 @@
 
 namespace graphpool {
 
-/// Whether the word is an address in memory that the runtime knows and the library may not, such as memory of
-/// hipMallocAsync. Call it without a lock held.
-bool runtime_knows(std::uint64_t word);
-
 /// Whether launches of these operations with this binding may be done both ways.
 bool may_run_both_ways(const std::vector<Operation>& operations, const Binding& binding, const StagePlan& plan);
 

@@ -245,6 +245,8 @@ bool StaleAddresses::judge(const Operation& operation, std::uint64_t address, bo
     known = find(freed_, address, &freed) && (before == 0 || freed.order == before);
   }
   if (before != 0 || known) {
+    // It may be the end of an allocation, which is sound.
+    if (before == 0 && live_block(address - 1) != nullptr) return false;
     if (before == 0 && shared_memory().knows(address)) return false;  // somebody has mapped something there since
     if (before == 0 && takes_host && is_host_memory(address)) return false;
     stale->kind = now != nullptr                    ? StaleKind::kReused

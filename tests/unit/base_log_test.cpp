@@ -232,6 +232,7 @@ TEST_F(Log, RateLimit) {
   std::size_t flood = lines(captured.text()).size();
   EXPECT_GE(flood, kMostPerSecond);
   EXPECT_LE(flood, kMostPerSecond * (static_cast<std::size_t>(seconds.count()) + 2) + 1);
+  log_once(LogLevel::kWarn, "in the flood", "in the flood");
   std::this_thread::sleep_for(next_second);  // also so that the tests after this one have lines left
   log_info("after");
   std::vector<std::string> all = lines(captured.text());
@@ -240,6 +241,8 @@ TEST_F(Log, RateLimit) {
   const std::string& left_out = all[all.size() - 2];
   EXPECT_TRUE(left_out.starts_with(said("warning: ")) && left_out.ends_with(" messages left out, too many a second"))
       << left_out;
+  log_once(LogLevel::kWarn, "in the flood", "behind the flood");
+  EXPECT_EQ(lines(captured.text()).back(), said("warning: behind the flood")) << "its key was used up unsaid";
 }
 
 TEST_F(Log, DebugHasNoRateLimit) {

@@ -5,6 +5,7 @@
 
 #include "shim/kernel/owned_functions.h"
 #include "shim/kernel/set_kernels.h"
+#include "tests/support/counting_new.h"
 
 namespace graphpool {
 namespace {
@@ -91,6 +92,18 @@ TEST_F(SetKernelsTest, a_function_that_its_owner_has_keeps_its_generation) {
   ASSERT_TRUE(table_.find(handle(0), &again));
   EXPECT_EQ(first, again);
   EXPECT_EQ(1u, owned_.size());
+}
+
+TEST_F(SetKernelsTest, without_memory_a_handle_that_is_another_kernels_now_is_unknown) {
+  constexpr int kUntilTheTableGrows = 128;
+  owned_.reserve(kUntilTheTableGrows + 1);
+  for (int i = 0; i < kUntilTheTableGrows; ++i) add(module_, handle(i), name_);
+  let_allocations_work(0);
+  const Status result = functions_.add(other_, &owned_, handle(0), {nullptr, "other", 0, true});
+  let_allocations_work(-1);
+  EXPECT_EQ(Status::kNoMemory, result);
+  PointerTable::Value value;
+  EXPECT_FALSE(table_.find(handle(0), &value));
 }
 
 }  // namespace

@@ -1,13 +1,16 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <new>
 #include <string>
+#include <thread>
 
 #include "shim/report/report_file.h"
 
@@ -135,6 +138,28 @@ TEST_F(ReportFile, without_memory_the_file_aside_goes) {
   EXPECT_EQ(next, same) << "a descriptor stays open";
   EXPECT_EQ("before", text_of(folder_ + "/r.json"));
   EXPECT_EQ(1, std::distance(std::filesystem::directory_iterator(folder_), {}));
+}
+
+TEST_F(ReportFile, a_pipe_is_written_if_somebody_reads_it) {
+  const std::string name = folder_ + "/pipe";
+  ASSERT_EQ(0, mkfifo(name.c_str(), 0600));
+  EXPECT_FALSE(write_report_file(name, "text")) << "nobody reads it";
+  EXPECT_EQ(ENXIO, errno);
+  const int reader = open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  std::string read_back, text(1 << 20, 'x');  // more than a pipe holds
+  std::thread writer([&] { EXPECT_TRUE(write_report_file(name, text)); });
+  while (read_back.size() < text.size()) {
+    char piece[4096];
+    const ssize_t bytes = read(reader, piece, sizeof piece);
+    if (bytes > 0)
+      read_back.append(piece, static_cast<std::size_t>(bytes));
+    else
+      std::this_thread::yield();
+  }
+  writer.join();
+  close(reader);
+  EXPECT_EQ(text, read_back);
 }
 
 TEST_F(ReportFile, says_what_cannot_be_written) {

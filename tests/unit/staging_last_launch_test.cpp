@@ -119,6 +119,21 @@ TEST_F(LastLaunchTest, the_event_is_recorded_behind_an_exec_that_does_not) {
   EXPECT_TRUE(fake_.waits.empty());
 }
 
+TEST_F(LastLaunchTest, an_event_that_was_recorded_late_stands_for_the_launch) {
+  LastLaunch last;
+  ASSERT_EQ(hipSuccess, last.make(StagePlan()));
+  const hipStream_t here = stream();
+  fake_.record_result = hipErrorUnknown;
+  last.launched(key(here), here, false);
+  fake_.record_result = hipSuccess;
+  fake_.records = 0;
+  EXPECT_TRUE(turn_of(last, stream()).waits);
+  EXPECT_TRUE(turn_of(last, stream()).waits);
+  EXPECT_EQ(1, fake_.records);
+  fake_.complete = true;
+  EXPECT_TRUE(last.complete());
+}
+
 TEST_F(LastLaunchTest, a_stream_that_captures_cannot_be_waited_for) {
   LastLaunch last;
   ASSERT_EQ(hipSuccess, last.make(StagePlan()));

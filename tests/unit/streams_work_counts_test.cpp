@@ -71,6 +71,18 @@ TEST_F(WorkCountsTest, TheProgramsOwnSynchronisationCounts) {
   EXPECT_TRUE(work.counts.is_idle(0));
 }
 
+TEST_F(WorkCountsTest, rule_16_AThreadWaitsForNoOwnStreamOfAThreadThatHasEnded) {
+  // The later thread may have the stack of the former one, and its thread-local variables at the same addresses.
+  std::thread([&] { enqueue(hipStreamPerThread); }).join();
+  std::thread([&] {
+    work.counts.idle(work.counts.before_stream_sync(hipStreamPerThread));
+    EXPECT_EQ(nullptr, work.fences.make(0)) << "nothing can wait for the work that is left";
+  }).join();
+  EXPECT_FALSE(work.counts.is_idle(0));
+  work.counts.idle(work.counts.before_device_sync(0));
+  EXPECT_TRUE(work.counts.is_idle(0));
+}
+
 TEST_F(WorkCountsTest, ManyStreamsAndThreads) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {

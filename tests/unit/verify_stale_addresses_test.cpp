@@ -281,6 +281,14 @@ TEST_F(StaleAddressesTest, TheEndOfAnAllocationIsSoundAndWhatLiesBeyondIsNot) {
   expect_silent(Graph().kernel(a, a + kBytes + 1).bound());
 }
 
+TEST_F(StaleAddressesTest, TheEndOfAnAllocationIsSoundWhereFreedMemoryBegins) {
+  const std::uint64_t a = allocate();
+  seen.unmapped(reinterpret_cast<void*>(a + kBytes), kBytes);
+  expect_silent(Graph().kernel(a + kBytes).bound());
+  expect_silent(Graph().kernel(a, a + kBytes).bound());
+  expect_only(StaleKind::kUnmapped, Graph().kernel(a + kBytes + 8).bound());
+}
+
 TEST_F(StaleAddressesTest, WhatTheRuntimeKnowsIsSound) {
   const std::uint64_t a = allocate();
   const StaleAddress stale = only(Graph().kernel(a + kBytes + 100).bound());
