@@ -47,6 +47,7 @@ bool Features::set(const std::string& name) {
                                                {"captures_ended", &captures_ended},
                                                {"host_fills", &host_fills},
                                                {"rows_at_home", &rows_at_home},
+                                               {"device_rows", &device_rows},
                                                {"waits_once", &waits_once},
                                                {"null_order_alone", &null_order_alone},
                                                {"left_events", &left_events},
@@ -491,6 +492,18 @@ bool Machine::copies_rows_away(const Step& step) {
   return work.quarter == 0 || away(work.dst) || away(work.src);
 }
 
+/// Whether the step makes a node of a graph a 2D copy of memory that is managed or the host's.
+bool Machine::copies_other_rows(const Step& step) {
+  const Work work = step.work();
+  if (work.what != Work::Copy2D) return false;
+  const std::int64_t on = step.number[0];
+  if (step.kind == Kind::work && (on < 0 || on > kLegacy || !stream(on, step.thread).capture)) return false;
+  const auto other = [&](std::int64_t slot) {
+    return slot >= 0 && slot < kBuffers && (buffer(slot).on_host() || buffer(slot).memory == Memory::Managed);
+  };
+  return other(work.dst) || other(work.src);
+}
+
 /// Whether a stream waits in its capture for a node that it comes right behind already.
 bool Machine::waits_again(const Step& step) {
   const auto& n = step.number;
@@ -596,7 +609,8 @@ bool Machine::survived(const Step& step) {
     case Kind::node_set:
     case Kind::child_set:
     case Kind::exec_set:
-      return (!features_.host_fills || !fills_host(step)) && (!features_.rows_at_home || !copies_rows_away(step));
+      return (!features_.host_fills || !fills_host(step)) && (!features_.rows_at_home || !copies_rows_away(step)) &&
+             (!features_.device_rows || !copies_other_rows(step));
     default:
       return true;
   }

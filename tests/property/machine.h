@@ -67,6 +67,7 @@ struct Features {
   bool captures_ended = false;     ///< destroy a stream that captures, or end a thread whose own stream does
   bool host_fills = false;         ///< fill pinned memory in a graph
   bool rows_at_home = false;       ///< put into a graph a 2D copy of nothing, or of another device's memory
+  bool device_rows = false;        ///< put into a graph a 2D copy of memory that is managed or the host's
   bool waits_once = false;         ///< wait in a capture for a node that the stream comes right behind already
   bool null_order_alone = false;   ///< have memory in the null stream's order while a blocking stream captures
   bool left_events = false;    ///< record an event of a capture elsewhere, then destroy it before that capture's end
@@ -262,6 +263,7 @@ class Machine {
   bool survived(const Step& step);
   bool waits_again(const Step& step);
   bool copies_rows_away(const Step& step);
+  bool copies_other_rows(const Step& step);
   bool forks_back(const Step& step);
   bool is_open(const Capture* capture) const;
   bool in_null_order(const Step& step);
