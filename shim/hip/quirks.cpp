@@ -18,9 +18,8 @@ constexpr std::array kQuirks{
           "memory is mapped only while nothing is outstanding on the device; otherwise classic memory is used",
           "mapping_waits_for_nothing"},
     // clr after 6.3 rocblit.cpp: the value of an exec's fill lies in the room for kernel arguments of the null stream,
-    // which a map empties: the next exec with a fill writes over it. Natively as well; so do some thousand kernels on
-    // the
-    // null stream. Seen on 6.4.3, not on 7.2.4; 7.0 and 7.1 are not known.
+    // which a map empties: the next exec with a fill writes over it. Natively as well, as some thousand kernels on the
+    // null stream do. Seen on 6.4.3, not on 7.2.4; 7.0 and 7.1 are not known.
     Quirk{Defect::kMapSpoilsFills, hip_version(6, 4), hip_version(7, 2),
           "a map makes fills of execs write the value of another fill", "no memory is mapped: classic memory is used",
           "mapping_leaves_fills"},
