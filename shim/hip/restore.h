@@ -99,7 +99,7 @@ class PrivateCalls {
     return false;
   }
 
-  /// Asks a question of ours, once more where that fails, because a single failure tells nothing.
+  /// Asks the runtime a question of the library's own. If the call fails, asks once more: one failure tells nothing.
   template <typename Call>
   static bool answered(Call&& call) noexcept {
     return worked(call) || worked(call);

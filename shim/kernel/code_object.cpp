@@ -101,9 +101,10 @@ bool has_only_unit_marks(const ImageReader& reader, const Elf64_Ehdr& header, st
   return false;
 }
 
-/// Whether the object may have variables that its code changes. AMD's objects without variables have no writable
-/// sections but the dynamic one, padding and marks of translation units. A shared object for the CPU always has some,
-/// so there only variables count that it exports. True without sections: then nobody knows.
+/// Whether the object may have variables that its code changes. In an object of AMD's each writable section holds
+/// variables, except the dynamic section, padding, and marks of translation units. A shared object for the CPU always
+/// has writable sections: there only exported variables count. Returns true if the object has no sections, because
+/// nothing tells then.
 bool may_have_variables(const ImageReader& reader, const Elf64_Ehdr& header) noexcept {
   if (header.e_shnum == 0) return true;
   constexpr Elf64_Half kAmdGpu = 224;

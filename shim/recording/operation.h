@@ -165,8 +165,8 @@ struct RecordedCapture {
 /// Whether a binding may move to other memory to take a payload. Where it may not and would have to, it takes none.
 enum class MayMove : bool { kNo, kYes };
 
-/// Adds room for a payload of this many bytes at the end, and returns it. Sets only the last word, to 0, if
-/// the payload does not fill it. Null: there is no room where the binding is, and it may not move.
+/// Adds room for a payload of this many bytes at the end, and returns its place. If the payload does not fill the last
+/// word, sets that word to 0. Returns null if the binding would have to move, and may not.
 template <MayMove kMayMove = MayMove::kYes>
 [[gnu::always_inline]] inline std::byte* add_payload(Binding& binding, std::size_t bytes) {
   constexpr std::size_t kWord = 8;

@@ -28,7 +28,7 @@ bool write_all(int file, std::string_view text) noexcept {
   return true;
 }
 
-/// Opens the file. A pipe that nobody reads is refused (ENXIO): to wait for a reader would hold the process up.
+/// Opens the file without a wait. A pipe that nobody reads fails with ENXIO: a wait for a reader might never end.
 int open_at_once(const char* name, int flags) noexcept {
   const int file = open(name, flags | O_NONBLOCK, 0666);
   const int set = file < 0 ? -1 : fcntl(file, F_GETFL);

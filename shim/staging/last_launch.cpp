@@ -106,8 +106,9 @@ LastLaunch::Turn LastLaunch::wait_on_device(hipStream_t stream, bool busy_if_not
   return {.result = result, .waits = true};
 }
 
-/// Records the event now if that was not done with the launch: a point recorded later is behind the launch, too. False:
-/// HIP failed, or the stream may be capturing, was destroyed, or is a thread's own, whose handle may name another here.
+/// Records the event now if the launch did not record it: a later point in the stream is behind the launch as well.
+/// Returns false if HIP fails, if the stream may be capturing or was destroyed, or if it is a thread's own: another
+/// thread means another stream by that handle.
 bool LastLaunch::record() noexcept {
   if (recorded_) return true;
   const LastErrorScope last_error;

@@ -70,8 +70,8 @@ std::shared_ptr<StreamState> stream_state(StreamKey key) {
   Waits& all = waits();
   const LockGuard guard(g_waits_lock);
   if (const auto found = all.streams.find(key); found != all.streams.end()) return found->second;
-  // The library does not learn of every thread's end, when its own streams go. So states that nobody else has are
-  // forgotten.
+  // A thread's own streams go when the thread ends, and the library does not learn of every end. So it forgets the
+  // states that nobody else holds.
   if (all.streams.size() >= all.most) {
     std::erase_if(all.streams, [](const auto& each) { return each.second.use_count() == 1; });
     all.most = std::max(2 * all.streams.size(), Waits::kFewStreams);

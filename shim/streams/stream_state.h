@@ -1,11 +1,10 @@
 // stream_state.h: knows what the program itself has waited for, stream by stream and device by device.
 //
-// Every launch takes a number. When the program waits for a stream or a device, all launches there that had their
-// number before the wait are complete. What is known of a stream is kept from its first launch until it is destroyed,
-// and then by the marks that still name it: a later stream with its handle is another one. If many streams are known,
-// those that no mark names are forgotten. Threads: any; one short lock (rank kStreams). Units: launches; records of
-// events and uses that outstanding_uses.h notes take numbers, too. Not here: private events behind launches
-// (launch_marks.h).
+// Every launch takes a number. A wait of the program for a stream or a device completes all launches there that took
+// their number before the wait. The library knows a stream from its first launch until its destruction, and longer
+// while marks still name it: a later stream with the same handle is another one. If the library knows many streams, it
+// forgets those that no mark names. Threads: any; one short lock (rank kStreams). Units: launches; records of events
+// and uses that outstanding_uses.h notes take numbers, too. Not here: private events behind launches (launch_marks.h).
 #pragma once
 
 #include <atomic>

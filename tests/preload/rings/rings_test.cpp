@@ -528,6 +528,17 @@ TEST(Rings, rule_03_independent_launches_with_buffers_of_their_own) {
   for (std::size_t i = 0; i < ins.size(); ++i) EXPECT_EQ(static_cast<int>(100 + i), outs[i]->ints()[0]) << i;
 }
 
+/// Launches the exec on both streams while the first stream is held up: the second launch has to come behind the first.
+void expect_in_order(const Exec& exec, const FreeStream& first, const FreeStream& second) {
+  Gate gate;
+  gate.close(first);
+  OK(hipGraphLaunch(exec, first));
+  OK(hipGraphLaunch(exec, second));
+  EXPECT_TRUE(behind_the_gate(second));
+  gate.open();
+  EXPECT_TRUE(idle_soon(second));
+}
+
 TEST(Rings, rule_03_a_graph_that_writes_elsewhere_stays_in_order) {
   if (!under_library() || !overlap()) GTEST_SKIP() << "only where the rules say overlap";
   const FreeStream s, t;
@@ -538,13 +549,7 @@ TEST(Rings, rule_03_a_graph_that_writes_elsewhere_stays_in_order) {
     OK(kernels().join(s, out.get(), in.get(), kIn));
     OK(kernels().mix(s, elsewhere.get(), 150, 1));
   }));
-  Gate gate;
-  gate.close(s);
-  OK(hipGraphLaunch(exec, s));
-  OK(hipGraphLaunch(exec, t));
-  EXPECT_TRUE(behind_the_gate(t));
-  gate.open();
-  EXPECT_TRUE(idle_soon(t));
+  expect_in_order(exec, s, t);
   EXPECT_EQ(mixed(mixed(1, 1), 1), elsewhere.value());
   std::ifstream log(said("GRAPHPOOL_LOG_FILE"));
   const std::string text(std::istreambuf_iterator<char>(log), {});
@@ -582,13 +587,7 @@ TEST(Rings, rule_03_a_graph_that_may_write_a_variable_by_a_structure_stays_in_or
     void* args[] = {&view, &a};
     OK(hipModuleLaunchKernel(mix, 2, 1, 1, 128, 1, 1, 0, s, args, nullptr));
   }));
-  Gate gate;
-  gate.close(s);
-  OK(hipGraphLaunch(exec, s));
-  OK(hipGraphLaunch(exec, t));
-  EXPECT_TRUE(behind_the_gate(t));
-  gate.open();
-  EXPECT_TRUE(idle_soon(t));
+  expect_in_order(exec, s, t);
 }
 
 TEST(Rings, rule_04_only_what_the_rule_names_is_copied_out) {
